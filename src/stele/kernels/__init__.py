@@ -1,0 +1,1 @@
+"""Hot loops over Arrow buffers, compiled by numba. Importing this package imports no numba."""
