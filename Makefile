@@ -1,0 +1,92 @@
+# Every target makes its own environment first; a fresh machine needs Python 3.11, make and, for
+# Spark, a JDK 17. `make` alone prints what there is.
+
+PYTHON ?= python3.11
+WORKERS ?= 2
+FUZZ_SECONDS ?= 600
+BIN := .venv/bin
+PYTEST := $(BIN)/python -m pytest
+
+.DEFAULT_GOAL := help
+.SUFFIXES:
+.PHONY: help install demo test check format lint types layers spelling pins style slow coverage \
+	fuzz fuzz-short bench-kernels bench-rpc docs clean
+
+help: ## print this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2} \
+		/^## / {printf "\n%s\n", substr($$0, 4)}' $(firstword $(MAKEFILE_LIST))
+
+## Start here
+
+install: ## make .venv with the pinned packages; quick when nothing changed
+	@command -v $(PYTHON) >/dev/null || \
+		{ echo "Stele is developed on Python 3.11, and $(PYTHON) is not on the path." >&2; exit 1; }
+	@$(PYTHON) scripts/install.py
+
+demo: install ## write, crash, recover and read the files with three tools
+	@$(BIN)/python scripts/require_jdk.py
+	@$(BIN)/python scripts/demo.py
+
+test: check ## the gate: everything of `make check`, then every test that is not marked slow
+	$(PYTEST) -m "not slow" -n $(WORKERS) --dist loadfile --durations 15 --durations-min 0.5
+
+check: lint types layers spelling pins style ## format, lint, types, layers, spelling, style tests
+
+## One thing at a time
+
+format: install ## put the code into its format and mend what the linter can mend
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+
+lint: install ## fail if the format or a lint rule is broken
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+
+types: install ## mypy, strict
+	$(BIN)/mypy
+
+layers: install ## imports go downward, deciding code touches no world (import-linter)
+	$(BIN)/lint-imports --no-logo
+
+spelling: install ## codespell over code and documents
+	$(BIN)/codespell
+
+pins: install ## requirements*.txt say what pyproject.toml asks for
+	$(BIN)/python scripts/pin_requirements.py --check
+
+style: install ## lengths, mirror of src and tests, banned words, documents
+	$(PYTEST) tests/style -q -p no:randomly
+
+docs: install ## build the documentation into site/ and fail on a broken page
+	$(BIN)/mkdocs build --strict --quiet
+
+## Longer proofs
+
+slow: install ## the long forms: every test marked slow
+	$(PYTEST) -m slow -n $(WORKERS) --dist worksteal --durations 15 --timeout 3600
+
+fuzz: install ## atheris on every decoder, FUZZ_SECONDS each
+	$(BIN)/python -m tests.fuzz.driver --engine atheris --seconds $(FUZZ_SECONDS)
+
+fuzz-short: install ## the part of fuzzing that is in the gate: seeded mutations of every seed
+	$(PYTEST) tests/fuzz -q -s
+
+coverage: install ## line and branch coverage of the gate, kernels aside
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest -m "not slow" -q
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report
+
+## Benchmarks
+
+bench-kernels: install ## merge, resolve, fragments and log against Arrow, Polars and the bare disk
+	$(BIN)/python bench/kernels.py
+
+bench-rpc: install ## requests and bytes a second of the framed RPC
+	$(BIN)/python bench/rpc.py
+
+## Tidy up
+
+clean: ## remove what the targets above have made, the environment too
+	rm -rf .venv .fuzz .hypothesis .mypy_cache .ruff_cache .pytest_cache .import_linter_cache site
+	find src tests bench scripts -name __pycache__ -type d -prune -exec rm -rf {} +
