@@ -174,19 +174,13 @@ def crash() -> Action:
 def exit_process(status: int = EXIT_STATUS) -> Action:
     """End the process without any clean-up."""
 
-    def action(name: str) -> None:
-        os._exit(status)
-
-    return action
+    return lambda _name: os._exit(status)
 
 
 def sleep(duration_us: int) -> Action:
     """Hold the passing thread up."""
 
-    def action(name: str) -> None:
-        time.sleep(duration_us / 1_000_000)
-
-    return action
+    return lambda _name: time.sleep(duration_us / 1_000_000)
 
 
 def arm_from_environment(environment: Mapping[str, str] = os.environ) -> list[Armed]:

@@ -82,7 +82,8 @@ class Tasks(Protocol):
     """Work outside the current call.
 
     The engine never waits for a job; a job reports through an event of its own. A job that raises
-    is a bug, and stops the program or the test.
+    is a bug: it goes to ``threading.excepthook``, which a server sets to stop itself, or fails the
+    test that drives the deterministic version.
     """
 
     def spawn(self, name: str, job: Callable[[], None]) -> None:
