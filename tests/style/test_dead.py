@@ -1,0 +1,83 @@
+"""Nothing is written for nobody: every name is said twice, every module is imported by someone."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from tests.style import repository
+
+WORD = re.compile(r"[A-Za-z_]\w*")
+
+CALLED_BY_OTHERS = re.compile(
+    r"^(__\w+__|main|"
+    r"connection_made|connection_lost|data_received|eof_received|pause_writing|resume_writing|"
+    r"get_buffer|buffer_updated)$"
+)
+"""Names that Python, asyncio or an installed script calls and nobody here says."""
+
+ENTRY_MODULES = re.compile(r"^stele(\.cli\.\w+|\.__main__|\.kernels\.warm)?$")
+"""Modules started by name: commands, entry points, and the package itself."""
+
+Declaration = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+
+
+def declared_names(tree: ast.Module) -> Iterator[tuple[str, int]]:
+    """Functions, methods, classes and module constants, each with its line."""
+    for node in ast.walk(tree):
+        if isinstance(node, Declaration):
+            yield node.name, node.lineno
+    for node in tree.body:
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
+                yield name, node.lineno
+
+
+def unsaid(sources: dict[str, str], declaring: str = "src/") -> list[str]:
+    """Names declared under a folder that occur nowhere else in all of the sources."""
+    said = Counter(word for text in sources.values() for word in WORD.findall(text))
+    return [
+        f"{name}:{line}: nobody uses {declared}"
+        for name, text in sources.items()
+        if name.startswith(declaring)
+        for declared, line in declared_names(ast.parse(text))
+        if said[declared] < 2 and not CALLED_BY_OTHERS.match(declared)
+    ]
+
+
+def test_every_name_is_used() -> None:
+    findings = unsaid({name: repository.text(name) for name in repository.under("")})
+    assert not findings, repository.report(findings)
+
+
+def test_every_module_is_imported_by_someone() -> None:
+    sources = {name: repository.text(name) for name in repository.under("")}
+    findings = []
+    for path, dotted in repository.modules():
+        if path.endswith("__init__.py") or ENTRY_MODULES.match(dotted):
+            continue
+        parent, _, last = dotted.rpartition(".")
+        imported = re.compile(
+            rf"\b{re.escape(dotted)}\b|from {re.escape(parent)} import [^#]*?\b{last}\b"
+        )
+        if not any(imported.search(text) for name, text in sources.items() if name != path):
+            findings.append(f"{path}: nobody imports it")
+    assert not findings, repository.report(findings)
+
+
+@pytest.mark.parametrize(
+    ("user", "refused"), [("", True), ("helper()", False), ("x.helper", False), ("helpers", True)]
+)
+def test_a_dead_name_is_noticed(user: str, refused: bool) -> None:
+    sources = {"src/stele/a.py": "def helper(): pass\n", "tests/unit/test_a.py": user}
+    assert bool(unsaid(sources)) is refused
+
+
+def test_a_dead_constant_is_noticed() -> None:
+    assert unsaid({"src/stele/a.py": "LIMIT: int = 1\nOTHER = 2\nprint(OTHER)"}) == [
+        "src/stele/a.py:1: nobody uses LIMIT"
+    ]
