@@ -43,10 +43,10 @@ def under(folder: str, suffix: str = ".py") -> tuple[str, ...]:
 
 @cache
 def text(name: str) -> str:
-    """A file's text; what is not text is empty."""
+    """A file's text; what is not text, or not there, is empty."""
     try:
         return (ROOT / name).read_text(encoding="utf-8")
-    except UnicodeDecodeError:
+    except (UnicodeDecodeError, FileNotFoundError):
         return ""
 
 
