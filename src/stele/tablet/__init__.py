@@ -1,0 +1,1 @@
+"""The tablet engine: what a tablet server and an embedded store run."""

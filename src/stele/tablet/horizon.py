@@ -1,0 +1,41 @@
+"""The horizon: how far back a table can be read.
+
+It moves forward with time, ``now − history``, but never past what somebody still holds: a lease,
+which may outlive processes, or a read that is running here. It never moves back. What lies below
+it may be dropped by any compaction, so a horizon is made durable before a compaction uses it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from stele.errors import SnapshotTooOld
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """Keeps a table readable at ``txn``, and the files that META named at ``meta_txn``."""
+
+    name: str
+    table: str
+    txn: int
+    meta_txn: int
+    owner: str
+    """A session, whose end releases the lease, or a name that a person chose."""
+
+
+def next_horizon(
+    current: int, now_us: int, history_us: int, held: Iterable[int], durable: int
+) -> int:
+    """Where the horizon may stand now: at most what is durable, old enough and held by nobody."""
+    return max(current, min(now_us - history_us, durable, *held))
+
+
+def check_readable(table: str, txn: int, horizon: int) -> None:
+    """Refuse a read below the horizon with a sentence that says what is possible."""
+    if txn < horizon:
+        raise SnapshotTooOld(
+            f"table {table!r} cannot be read at {txn}: its history begins at {horizon}; "
+            f"read later, or keep more with a longer `history` in its schema or a snapshot"
+        )
