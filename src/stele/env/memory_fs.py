@@ -1,0 +1,319 @@
+"""The in-memory file system: the same code as the real one, over a kernel that can crash and fail.
+
+``MemoryFileSystem`` is ``KernelFileSystem`` over ``MemoryKernel``, which resolves paths, hands out
+descriptors, injects faults and keeps its state in a ``Disk``.
+
+    fs.crash_image(choice)   the file system found after a power failure (a new one)
+    fs.restarted()           the file system as the next process sees it: all bytes visible so far
+                             are still visible, synced or not; locks are free
+    fs.disk                  what is synced and what is not, and the recorder of steps
+    MemoryFileSystem(faults=…, capacity_bytes=…)
+                             failing calls (``faults``), and a disk that is full at some point
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from stele.env import paths
+from stele.env.disk import ROOT, Choice, Directory, Disk, LoseUnsynced
+from stele.env.faults import Call, Failure, Faults
+from stele.env.files import KernelFileSystem
+from stele.env.memory import SeededRandom
+
+Result = TypeVar("Result")
+
+UNLIMITED_BYTES = 1 << 50
+_FIRST_DESCRIPTOR = 3
+
+
+def _error(number: int) -> OSError:
+    return OSError(number, os.strerror(number))
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    inode: int
+    path: str
+
+
+class MemoryKernel:
+    """``Kernel`` over a ``Disk``. Threads may share it: one call at a time."""
+
+    def __init__(self, disk: Disk, faults: Faults, capacity_bytes: int) -> None:
+        self.disk = disk
+        self.faults = faults
+        self.capacity_bytes = capacity_bytes
+        self._open: dict[int, _Open] = {}
+        self._locked: set[int] = set()
+        self._descriptor_next = _FIRST_DESCRIPTOR
+        self._mutex = threading.RLock()
+
+    # Paths.
+
+    def _find(self, path: str) -> int:
+        inode = ROOT
+        for name in path.split("/") if path else ():
+            entry = self.disk.inodes[inode]
+            if not isinstance(entry, Directory):
+                raise _error(errno.ENOTDIR)
+            if name not in entry.live:
+                raise _error(errno.ENOENT)
+            inode = entry.live[name]
+        return inode
+
+    def _find_parent(self, path: str) -> tuple[int, str]:
+        inode = self._find(paths.parent(path))
+        if not isinstance(self.disk.inodes[inode], Directory):
+            raise _error(errno.ENOTDIR)
+        return inode, paths.basename(path)
+
+    def _find_file(self, path: str) -> int:
+        inode = self._find(path)
+        if isinstance(self.disk.inodes[inode], Directory):
+            raise _error(errno.EISDIR)
+        return inode
+
+    def _find_free_name(self, path: str) -> tuple[int, str]:
+        directory, name = self._find_parent(path)
+        if path == "" or name in self.disk.directory(directory).live:
+            raise _error(errno.EEXIST)
+        return directory, name
+
+    # Faults.
+
+    def _perform(self, call: Call, effect: Callable[[], Result]) -> Result:
+        """Take one call, or fail it as planned."""
+        with self._mutex:
+            failure = self.faults.next(call)
+            if failure is Failure.EIO:
+                raise _error(errno.EIO)
+            if failure is Failure.ENOSPC:
+                raise _error(errno.ENOSPC)
+            result = effect()
+            if failure is Failure.EIO_AFTER:
+                raise _error(errno.EIO)
+            return result
+
+    # Open files.
+
+    def _descriptor(self, inode: int, path: str) -> int:
+        descriptor, self._descriptor_next = self._descriptor_next, self._descriptor_next + 1
+        self._open[descriptor] = _Open(inode, path)
+        self.disk.open(inode)
+        return descriptor
+
+    def create(self, path: str) -> int:
+        def effect() -> int:
+            directory, name = self._find_free_name(path)
+            return self.disk.make(directory, name, False, path)
+
+        with self._mutex:
+            return self._descriptor(self._perform(Call.CREATE, effect), path)
+
+    def open_read(self, path: str) -> int:
+        return self._perform(Call.OPEN, lambda: self._descriptor(self._find_file(path), path))
+
+    def open_dir(self, path: str) -> int:
+        def effect() -> int:
+            inode = self._find(path)
+            if not isinstance(self.disk.inodes[inode], Directory):
+                raise _error(errno.ENOTDIR)
+            return self._descriptor(inode, path)
+
+        return self._perform(Call.OPEN, effect)
+
+    def close(self, descriptor: int) -> None:
+        with self._mutex:
+            self.disk.close(self._open.pop(descriptor).inode)
+
+    def size(self, descriptor: int) -> int:
+        with self._mutex:
+            return len(self.disk.file(self._open[descriptor].inode).live)
+
+    def write(self, descriptor: int, buffers: Sequence[memoryview], offset: int) -> int:
+        with self._mutex:
+            target = self._open[descriptor]
+            data = b"".join(buffers)
+            failure = self.faults.next(Call.WRITE)
+            room = self.free_bytes()
+            if failure not in (None, Failure.EIO_AFTER):
+                room = min(room, len(data) // 2)
+            if data[:room]:
+                self.disk.write(target.inode, offset, data[:room], target.path)
+            if failure is Failure.ENOSPC or not room:
+                raise _error(errno.ENOSPC if failure is not Failure.EIO else errno.EIO)
+            if failure in (Failure.EIO, Failure.EIO_AFTER):
+                raise _error(errno.EIO)
+            return min(room, len(data))
+
+    def read(self, descriptor: int, length: int, offset: int) -> bytes:
+        with self._mutex:
+            failure = self.faults.next(Call.READ)
+            if failure is Failure.EIO:
+                raise _error(errno.EIO)
+            live = self.disk.file(self._open[descriptor].inode).live
+            data = bytes(live[offset : offset + length])
+            return data[: (len(data) + 1) // 2] if failure is Failure.SHORT else data
+
+    def truncate(self, descriptor: int, length: int) -> None:
+        target = self._open[descriptor]
+        self._perform(Call.CUT, lambda: self.disk.cut(target.inode, length, target.path))
+
+    def sync(self, descriptor: int) -> None:
+        self._sync(Call.SYNC, descriptor)
+
+    def sync_dir(self, descriptor: int) -> None:
+        self._sync(Call.SYNC_DIR, descriptor)
+
+    def _sync(self, call: Call, descriptor: int) -> None:
+        with self._mutex:
+            target = self._open[descriptor]
+            failure = self.faults.next(call)
+            if failure is Failure.EIO:
+                self.disk.fail_sync(target.inode, target.path)
+                raise _error(errno.EIO)
+            self.disk.sync(target.inode, target.path)
+            if failure is Failure.EIO_AFTER:
+                raise _error(errno.EIO)
+
+    # Names.
+
+    def rename(self, source: str, target: str) -> None:
+        def effect() -> None:
+            inode = self._find_file(source)
+            old_directory, old = self._find_parent(source)
+            new_directory, new = self._find_parent(target)
+            replaced = self.disk.directory(new_directory).live.get(new)
+            if replaced is not None and isinstance(self.disk.inodes[replaced], Directory):
+                raise _error(errno.EISDIR)
+            if replaced != inode:
+                self.disk.rename(old_directory, old, new_directory, new, f"{source} → {target}")
+
+        self._perform(Call.RENAME, effect)
+
+    def link(self, source: str, target: str) -> None:
+        def effect() -> None:
+            inode = self._find_file(source)
+            directory, name = self._find_free_name(target)
+            self.disk.link(directory, name, inode, target)
+
+        self._perform(Call.LINK, effect)
+
+    def unlink(self, path: str) -> None:
+        def effect() -> None:
+            self._find_file(path)
+            self.disk.unlink(*self._find_parent(path), path)
+
+        self._perform(Call.DELETE, effect)
+
+    def exists(self, path: str) -> bool:
+        def effect() -> bool:
+            try:
+                self._find(path)
+            except (FileNotFoundError, NotADirectoryError):
+                return False
+            return True
+
+        return self._perform(Call.STAT, effect)
+
+    def is_dir(self, path: str) -> bool:
+        def effect() -> bool:
+            return isinstance(self.disk.inodes[self._find(path)], Directory)
+
+        return self._perform(Call.STAT, effect)
+
+    def list(self, path: str) -> list[str]:
+        def effect() -> list[str]:
+            entry = self.disk.inodes[self._find(path)]
+            if not isinstance(entry, Directory):
+                raise _error(errno.ENOTDIR)
+            return [*entry.live]
+
+        return self._perform(Call.LIST, effect)
+
+    def mkdir(self, path: str) -> None:
+        def effect() -> None:
+            self.disk.make(*self._find_free_name(path), True, path)
+
+        self._perform(Call.MKDIR, effect)
+
+    def rmdir(self, path: str) -> None:
+        def effect() -> None:
+            inode = self._find(path)
+            entry = self.disk.inodes[inode]
+            if not isinstance(entry, Directory):
+                raise _error(errno.ENOTDIR)
+            if entry.live or inode == ROOT:
+                raise _error(errno.ENOTEMPTY)
+            self.disk.unlink(*self._find_parent(path), path)
+
+        self._perform(Call.RMDIR, effect)
+
+    # Space and locks.
+
+    def free_bytes(self) -> int:
+        return max(0, self.capacity_bytes - self.disk.used_bytes)
+
+    def lock(self, path: str) -> int:
+        def effect() -> int:
+            if not self.exists(path):
+                self.close(self.create(path))
+            inode = self._find_file(path)
+            if inode in self._locked:
+                raise _error(errno.EWOULDBLOCK)
+            self._locked.add(inode)
+            return self._descriptor(inode, path)
+
+        return self._perform(Call.LOCK, effect)
+
+    def unlock(self, descriptor: int) -> None:
+        with self._mutex:
+            self._locked.discard(self._open[descriptor].inode)
+            self.close(descriptor)
+
+
+class MemoryFileSystem(KernelFileSystem):
+    """``FileSystem`` in memory, with power failures, faults and a limited size."""
+
+    def __init__(
+        self,
+        disk: Disk | None = None,
+        *,
+        faults: Faults | None = None,
+        capacity_bytes: int = UNLIMITED_BYTES,
+        seed: int = 0,
+    ) -> None:
+        self.disk = disk or Disk()
+        self.faults = faults or Faults()
+        self._seed = seed
+        self._memory_kernel = MemoryKernel(self.disk, self.faults, capacity_bytes)
+        super().__init__(self._memory_kernel, SeededRandom(seed))
+
+    @property
+    def capacity_bytes(self) -> int:
+        return self._memory_kernel.capacity_bytes
+
+    @capacity_bytes.setter
+    def capacity_bytes(self, capacity_bytes: int) -> None:
+        self._memory_kernel.capacity_bytes = capacity_bytes
+
+    def crash_image(self, choice: Choice | None = None) -> MemoryFileSystem:
+        """What is found after a power failure now; without a choice, all that is unsynced is gone.
+
+        Neither this file system nor its plan of faults is touched; the image has no faults.
+        """
+        return self._another(self.disk.crash(choice or LoseUnsynced()))
+
+    def restarted(self) -> MemoryFileSystem:
+        """The same disk as the next process sees it, after this one has died."""
+        return self._another(self.disk)
+
+    def _another(self, disk: Disk) -> MemoryFileSystem:
+        # Another seed: a new process must not choose the temporary names of the old one again.
+        return MemoryFileSystem(disk, capacity_bytes=self.capacity_bytes, seed=self._seed + 1)
