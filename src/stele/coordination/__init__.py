@@ -1,0 +1,1 @@
+"""What the roles keep at the root of trust: sessions, the catalog, horizons and leases."""

@@ -1,0 +1,60 @@
+"""The records kept at the root of trust, as frozen values with a stable JSON form."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import msgspec
+
+
+class TableState(Enum):
+    """What the catalog says of a table."""
+
+    RUNNING = "running"
+    DROPPED = "dropped"
+
+
+class TableRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One table of the catalog. Its id never changes and is never used again."""
+
+    id: str
+    name: str
+    schema: str
+    """The schema's canonical JSON."""
+    schema_version: int
+    created_us: int
+    state: TableState = TableState.RUNNING
+    dropped_us: int = 0
+
+
+class SessionRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A process that owns log directories. While it is here, nobody else may touch them."""
+
+    id: int
+    owner: str
+    opened_us: int
+
+
+class LeaseRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Keeps a table readable at ``txn``, and the files that META named at ``meta_txn``."""
+
+    name: str
+    table: str
+    txn: int
+    meta_txn: int
+    session: int | None
+    """The session whose end releases the lease; ``None`` for one that a person named."""
+    created_us: int
+
+
+class State(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Everything at once, as the local version stores it."""
+
+    cluster_id: str
+    format_version: int
+    last_id: int = 0
+    """Ids of sessions and tables come from one counter and are never given out twice."""
+    sessions: tuple[SessionRecord, ...] = ()
+    tables: tuple[TableRecord, ...] = ()
+    horizons: dict[str, int] = {}
+    leases: tuple[LeaseRecord, ...] = ()
