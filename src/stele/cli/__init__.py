@@ -1,0 +1,1 @@
+"""The ``stele`` command: the only place, beside ``cluster`` and ``sim``, where things are wired."""

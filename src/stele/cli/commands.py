@@ -1,0 +1,57 @@
+"""The table of commands: what there is, where it lives, and what ``stele --help`` says of it.
+
+A command is a module of this package with two functions::
+
+    def configure(parser: ArgumentParser) -> None: ...      what it takes
+    def run(arguments: Namespace, output: Output) -> int: ...   what it does; an exit code
+
+The table is data so that help and suggestions need no import: only the command that was asked for
+is loaded, with whatever libraries it stands on.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Command(NamedTuple):
+    """One line of the table."""
+
+    name: str
+    module: str
+    summary: str
+
+
+class Group(NamedTuple):
+    """Commands that belong together in the help."""
+
+    title: str
+    commands: tuple[Command, ...]
+
+
+class Example(NamedTuple):
+    """A command line that works, and what it is for."""
+
+    line: str
+    purpose: str
+
+
+GROUPS = (
+    Group(
+        "Look after an installation",
+        (
+            Command("doctor", "stele.cli.doctor", "check that this machine is fit to run Stele"),
+            Command("version", "stele.cli.version", "print the version of Stele and of its parts"),
+        ),
+    ),
+)
+
+EXAMPLES = (
+    Example("stele doctor", "is everything here that Stele needs?"),
+    Example("stele doctor --path /srv/data", "the same, measuring the disk under that folder"),
+    Example("stele version --json", "for a program; every command takes --json"),
+)
+
+COMMANDS: dict[str, Command] = {
+    command.name: command for group in GROUPS for command in group.commands
+}
