@@ -66,7 +66,7 @@ slow: install ## the long forms: every test marked slow
 	$(PYTEST) -m slow -n $(WORKERS) --dist worksteal --durations 15 --timeout 3600
 
 fuzz: install ## atheris on every decoder, FUZZ_SECONDS each
-	$(BIN)/python -m tests.fuzz.driver --engine atheris --seconds $(FUZZ_SECONDS)
+	$(BIN)/python -m tests.fuzz.driver --seconds $(FUZZ_SECONDS)
 
 fuzz-short: install ## the part of fuzzing that is in the gate: seeded mutations of every seed
 	$(PYTEST) tests/fuzz -q -s
