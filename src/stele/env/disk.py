@@ -23,6 +23,7 @@ is how crash states are enumerated (``stele.sim.crash``).
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 from typing import Protocol
@@ -61,6 +62,10 @@ class File:
             self.unsynced = UnsyncedFile(bytes(self.live[: self.synced_length]), self.changes)
         return self.unsynced
 
+    def copy(self) -> File:
+        """A twin that nobody has open."""
+        return File(self.freeze(), self.synced_length, [*self.changes], self.lying, self.links)
+
     def change(self, change: Change) -> None:
         if isinstance(self.live, bytes):
             self.live = bytearray(self.live)
@@ -85,6 +90,9 @@ class Directory:
     synced: dict[str, int] = dataclass_field(default_factory=dict)
     changes: list[Entries] = dataclass_field(default_factory=list)
     lying: bool = False
+
+    def copy(self) -> Directory:
+        return Directory(dict(self.live), dict(self.synced), [*self.changes], self.lying)
 
     def change(self, entries: Entries) -> None:
         _apply(self.live, entries)
@@ -165,6 +173,8 @@ class Disk:
         self.inodes: dict[int, File | Directory] = {ROOT: Directory()}
         self.used_bytes = 0
         self.steps: list[Step] | None = None
+        self.mutex = threading.RLock()
+        self.locks: dict[int, tuple[int, int]] = {}
         self._inode_next = ROOT + 1
         self._unlinks = 0
 
@@ -290,6 +300,14 @@ class Disk:
             self.inodes = {i: entry for i, entry in self.inodes.items() if i in reachable}
 
     # Power failure.
+
+    def copy(self) -> Disk:
+        """An independent disk with the same contents and the same pending changes."""
+        twin = Disk()
+        twin.inodes = {inode: entry.copy() for inode, entry in self.inodes.items()}
+        twin.used_bytes = self.used_bytes
+        twin._inode_next = self._inode_next
+        return twin
 
     def crash(self, choice: Choice) -> Disk:
         """The disk found after a power failure now. This one is not changed."""

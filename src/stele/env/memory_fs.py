@@ -4,8 +4,9 @@
 descriptors, injects faults and keeps its state in a ``Disk``.
 
     fs.crash_image(choice)   the file system found after a power failure (a new one)
-    fs.restarted()           the file system as the next process sees it: all bytes visible so far
-                             are still visible, synced or not; locks are free
+    fs.restarted()           the file system as the next process sees it, this one being killed: all
+                             bytes visible so far are still visible, synced or not
+    fs.attached()            the file system as another living process sees it
     fs.disk                  what is synced and what is not, and the recorder of steps
     MemoryFileSystem(faults=…, capacity_bytes=…)
                              failing calls (``faults``), and a disk that is full at some point
@@ -15,13 +16,13 @@ from __future__ import annotations
 
 import errno
 import os
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 from stele.env import paths
 from stele.env.disk import ROOT, Choice, Directory, Disk, LoseUnsynced
+from stele.env.failpoints import SimulatedCrash
 from stele.env.faults import Call, Failure, Faults
 from stele.env.files import KernelFileSystem
 from stele.env.memory import SeededRandom
@@ -43,16 +44,30 @@ class _Open:
 
 
 class MemoryKernel:
-    """``Kernel`` over a ``Disk``. Threads may share it: one call at a time."""
+    """``Kernel`` of one process over a ``Disk``; threads and processes take turns on the disk.
+
+    Once killed, it refuses every call with ``SimulatedCrash``: a dead process does nothing.
+    """
 
     def __init__(self, disk: Disk, faults: Faults, capacity_bytes: int) -> None:
         self.disk = disk
         self.faults = faults
         self.capacity_bytes = capacity_bytes
         self._open: dict[int, _Open] = {}
-        self._locked: set[int] = set()
+        self._alive = True
         self._descriptor_next = _FIRST_DESCRIPTOR
-        self._mutex = threading.RLock()
+
+    def kill(self) -> None:
+        """End the process: its files are closed, its locks released."""
+        with self.disk.mutex:
+            self._alive = False
+            for descriptor in list(self._open):
+                self.close(descriptor)
+
+    def _begin(self, call: Call) -> Failure | None:
+        if not self._alive:
+            raise SimulatedCrash("this process was killed")
+        return self.faults.next(call)
 
     # Paths.
 
@@ -89,8 +104,8 @@ class MemoryKernel:
 
     def _perform(self, call: Call, effect: Callable[[], Result]) -> Result:
         """Take one call, or fail it as planned."""
-        with self._mutex:
-            failure = self.faults.next(call)
+        with self.disk.mutex:
+            failure = self._begin(call)
             if failure is Failure.EIO:
                 raise _error(errno.EIO)
             if failure is Failure.ENOSPC:
@@ -113,7 +128,7 @@ class MemoryKernel:
             directory, name = self._find_free_name(path)
             return self.disk.make(directory, name, False, path)
 
-        with self._mutex:
+        with self.disk.mutex:
             return self._descriptor(self._perform(Call.CREATE, effect), path)
 
     def open_read(self, path: str) -> int:
@@ -129,32 +144,35 @@ class MemoryKernel:
         return self._perform(Call.OPEN, effect)
 
     def close(self, descriptor: int) -> None:
-        with self._mutex:
-            self.disk.close(self._open.pop(descriptor).inode)
+        with self.disk.mutex:
+            closing = self._open.pop(descriptor, None)
+            if closing is not None:
+                self.disk.close(closing.inode)
+                if self.disk.locks.get(closing.inode) == (id(self), descriptor):
+                    del self.disk.locks[closing.inode]
 
     def size(self, descriptor: int) -> int:
-        with self._mutex:
+        with self.disk.mutex:
             return len(self.disk.file(self._open[descriptor].inode).live)
 
     def write(self, descriptor: int, buffers: Sequence[memoryview], offset: int) -> int:
-        with self._mutex:
+        with self.disk.mutex:
+            failure = self._begin(Call.WRITE)
             target = self._open[descriptor]
             data = b"".join(buffers)
-            failure = self.faults.next(Call.WRITE)
-            room = self.free_bytes()
-            if failure not in (None, Failure.EIO_AFTER):
-                room = min(room, len(data) // 2)
-            if data[:room]:
-                self.disk.write(target.inode, offset, data[:room], target.path)
-            if failure is Failure.ENOSPC or not room:
-                raise _error(errno.ENOSPC if failure is not Failure.EIO else errno.EIO)
+            wanted = len(data) if failure in (None, Failure.EIO_AFTER) else (len(data) + 1) // 2
+            taken = min(wanted, self.free_bytes())
+            if taken:
+                self.disk.write(target.inode, offset, data[:taken], target.path)
             if failure in (Failure.EIO, Failure.EIO_AFTER):
                 raise _error(errno.EIO)
-            return min(room, len(data))
+            if failure is Failure.ENOSPC or not taken:
+                raise _error(errno.ENOSPC)
+            return taken
 
     def read(self, descriptor: int, length: int, offset: int) -> bytes:
-        with self._mutex:
-            failure = self.faults.next(Call.READ)
+        with self.disk.mutex:
+            failure = self._begin(Call.READ)
             if failure is Failure.EIO:
                 raise _error(errno.EIO)
             live = self.disk.file(self._open[descriptor].inode).live
@@ -172,9 +190,9 @@ class MemoryKernel:
         self._sync(Call.SYNC_DIR, descriptor)
 
     def _sync(self, call: Call, descriptor: int) -> None:
-        with self._mutex:
+        with self.disk.mutex:
             target = self._open[descriptor]
-            failure = self.faults.next(call)
+            failure = self._begin(call)
             if failure is Failure.EIO:
                 self.disk.fail_sync(target.inode, target.path)
                 raise _error(errno.EIO)
@@ -262,20 +280,20 @@ class MemoryKernel:
 
     def lock(self, path: str) -> int:
         def effect() -> int:
-            if not self.exists(path):
-                self.close(self.create(path))
-            inode = self._find_file(path)
-            if inode in self._locked:
+            directory, name = self._find_parent(path)
+            inode = self.disk.directory(directory).live.get(name)
+            if inode is None:
+                inode = self.disk.make(directory, name, False, path)
+            if inode in self.disk.locks:
                 raise _error(errno.EWOULDBLOCK)
-            self._locked.add(inode)
-            return self._descriptor(inode, path)
+            descriptor = self._descriptor(inode, path)
+            self.disk.locks[inode] = (id(self), descriptor)
+            return descriptor
 
         return self._perform(Call.LOCK, effect)
 
     def unlock(self, descriptor: int) -> None:
-        with self._mutex:
-            self._locked.discard(self._open[descriptor].inode)
-            self.close(descriptor)
+        self.close(descriptor)
 
 
 class MemoryFileSystem(KernelFileSystem):
@@ -292,6 +310,7 @@ class MemoryFileSystem(KernelFileSystem):
         self.disk = disk or Disk()
         self.faults = faults or Faults()
         self._seed = seed
+        self._descendants = 0
         self._memory_kernel = MemoryKernel(self.disk, self.faults, capacity_bytes)
         super().__init__(self._memory_kernel, SeededRandom(seed))
 
@@ -311,9 +330,16 @@ class MemoryFileSystem(KernelFileSystem):
         return self._another(self.disk.crash(choice or LoseUnsynced()))
 
     def restarted(self) -> MemoryFileSystem:
-        """The same disk as the next process sees it, after this one has died."""
+        """Kill this process, and see the same disk as the next one does."""
+        self._memory_kernel.kill()
+        return self.attached()
+
+    def attached(self) -> MemoryFileSystem:
+        """The same disk as another living process sees it: one truth, other locks and faults."""
         return self._another(self.disk)
 
     def _another(self, disk: Disk) -> MemoryFileSystem:
         # Another seed: a new process must not choose the temporary names of the old one again.
-        return MemoryFileSystem(disk, capacity_bytes=self.capacity_bytes, seed=self._seed + 1)
+        self._descendants += 1
+        seed = hash((self._seed, self._descendants))
+        return MemoryFileSystem(disk, capacity_bytes=self.capacity_bytes, seed=seed)

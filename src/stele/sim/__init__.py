@@ -1,0 +1,1 @@
+"""The simulated world: power failures, faults, and what checks that we survive them."""
