@@ -37,25 +37,30 @@ def declared_names(tree: ast.Module) -> Iterator[tuple[str, int]]:
                 yield name, node.lineno
 
 
-def unsaid(sources: dict[str, str], declaring: str = "src/") -> list[str]:
-    """Names declared under a folder that occur nowhere else in all of the sources."""
+def unsaid(sources: dict[str, str]) -> list[str]:
+    """Names declared in the package that occur nowhere else in all of the sources."""
     said = Counter(word for text in sources.values() for word in WORD.findall(text))
     return [
         f"{name}:{line}: nobody uses {declared}"
         for name, text in sources.items()
-        if name.startswith(declaring)
+        if name.startswith("src/")
         for declared, line in declared_names(ast.parse(text))
         if said[declared] < 2 and not CALLED_BY_OTHERS.match(declared)
     ]
 
 
+def readable_sources() -> dict[str, str]:
+    """The text of every Python file that Python can read."""
+    return {n: repository.text(n) for n in repository.under("") if repository.tree(n).body}
+
+
 def test_every_name_is_used() -> None:
-    findings = unsaid({name: repository.text(name) for name in repository.under("")})
+    findings = unsaid(readable_sources())
     assert not findings, repository.report(findings)
 
 
 def test_every_module_is_imported_by_someone() -> None:
-    sources = {name: repository.text(name) for name in repository.under("")}
+    sources = readable_sources()
     findings = []
     for path, dotted in repository.modules():
         if path.endswith("__init__.py") or ENTRY_MODULES.match(dotted):

@@ -70,6 +70,16 @@ def opened_files(name: str, tree: ast.Module) -> list[str]:
     ]
 
 
+def test_every_file_is_python() -> None:
+    findings = []
+    for name in repository.under(""):
+        try:
+            ast.parse(repository.text(name))
+        except SyntaxError as error:
+            findings.append(f"{name}:{error.lineno}: {error.msg}")
+    assert not findings, repository.report(findings)
+
+
 def test_nothing_is_left_unfinished() -> None:
     findings = [
         finding
