@@ -1,0 +1,1 @@
+"""Counters, gauges and histograms of a process. They are kept and read here, sent nowhere."""
