@@ -9,6 +9,7 @@
     │   ├── Throttled             a budget is full; says which
     │   ├── DeadlineExceeded      the outcome may be unknown
     │   ├── OutOfSpace            the disk or a quota is full
+    │   ├── ClockSkew             a clock is further ahead than the allowed skew
     │   └── TransientIoError      a read failed and may be tried again
     ├── GiveUp                    the same request will fail again
     │   ├── InvalidArgument
@@ -23,7 +24,8 @@
     │   ├── SnapshotTooOld        the history asked for has been given up
     │   ├── Unauthenticated
     │   ├── PermissionDenied
-    │   └── DirectoryInUse        another process owns the data directory
+    │   ├── DirectoryInUse        another process owns the data directory
+    │   └── StaleHandle           closed, or opened before a fork: open a new one
     └── Stop                      a human should look before anything goes on
         ├── Corruption            names the file and the offset
         ├── UnsupportedFormat     written by a newer or foreign writer; names what is unknown
@@ -74,6 +76,10 @@ class DeadlineExceeded(RetryLater):
 
 class OutOfSpace(RetryLater):
     """The disk or a quota is full; nothing of the request took effect."""
+
+
+class ClockSkew(RetryLater):
+    """A clock is further ahead of wall time than is allowed; nothing was changed by it."""
 
 
 class TransientIoError(RetryLater):
@@ -134,6 +140,10 @@ class PermissionDenied(GiveUp):
 
 class DirectoryInUse(GiveUp):
     """Another process owns the data directory."""
+
+
+class StaleHandle(GiveUp):
+    """The handle was closed, or belongs to the process before a fork; open a new one."""
 
 
 class Stop(SteleError):

@@ -1,0 +1,252 @@
+"""The dialling end: a channel to one address that reconnects by itself.
+
+The first call dials. If that fails, the callers that waited are told so, and until the backoff has
+passed further calls are refused at once: a client with several servers can go to the next one. With
+`wait=True` a call waits for a connection as long as its deadline allows.
+
+A call whose connection is lost raises `Unavailable`, and its outcome is unknown. The channel never
+repeats a call by itself: only the caller knows whether that is safe.
+
+When the server drains, new calls go to a new connection and those in flight finish on the old one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Final, Self
+
+from stele.env.ports import Network, Random
+from stele.errors import DeadlineExceeded, StaleHandle, SteleError, Unavailable
+from stele.rpc.backoff_policy import BackoffPolicy
+from stele.rpc.client_session import ClientOptions, ClientSession
+from stele.rpc.connection import MessageClock
+from stele.rpc.events import NO_DEADLINE
+from stele.rpc.fork import ForkGuard
+from stele.rpc.framing import Buffer
+from stele.rpc.limits import SECOND_US
+from stele.rpc.network import SocketNetwork
+from stele.rpc.service import OneWay, Reply, Req, Resp, ServerStream, Unary, encode_message
+from stele.rpc.stream import Stream
+from stele.rpc.tls import Credentials
+from stele.rpc.wire_format import Origin
+
+TIMEOUT_S: Final = 30.0
+"""Deadline of a call that names none."""
+
+CLOSE_GRACE_S: Final = 5.0
+
+
+class Channel:
+    """Calls to one server. Belongs to the loop it was made in."""
+
+    def __init__(
+        self,
+        address: str,
+        options: ClientOptions | None = None,
+        *,
+        random: Random,
+        credentials: Credentials | None = None,
+        network: Network | None = None,
+        clock: MessageClock | None = None,
+        backoff: BackoffPolicy | None = None,
+    ):
+        self.address = address
+        self._options = options or ClientOptions()
+        self._random = random
+        self._network: Network = network or SocketNetwork(credentials)
+        self._clock = clock
+        self._backoff = backoff or BackoffPolicy()
+        self._loop = asyncio.get_running_loop()
+        self._fork = ForkGuard(f"the channel to {address}")
+        self._session: ClientSession | None = None
+        self._draining: set[ClientSession] = set()
+        self._failures = 0
+        self._retry_at_us = 0
+        self._last_error: SteleError | None = None
+        self._closed = False
+
+    # ---- calls -------------------------------------------------------------------------
+
+    async def call(
+        self,
+        method: Unary[Req, Resp],
+        request: Req,
+        *,
+        timeout_s: float = TIMEOUT_S,
+        wait: bool = False,
+        origin: Origin | None = None,
+    ) -> Resp:
+        """One request, one response. Raises what the handler raised."""
+        session = self._session
+        deadline_us = self._deadline_us(timeout_s)
+        if session is None or not session.is_open or self._fork.inherited:
+            session = await self._open_session(deadline_us, wait)
+        answer = await session.exchange(
+            method.number, encode_message(request), deadline_us, (), origin
+        )
+        return _decoded(method, answer.body)
+
+    async def call_attached(
+        self,
+        method: Unary[Req, Resp],
+        request: Req,
+        attachments: Sequence[Buffer] = (),
+        *,
+        timeout_s: float = TIMEOUT_S,
+        wait: bool = False,
+        origin: Origin | None = None,
+    ) -> Reply[Resp]:
+        """The same with raw attachments, there and back. They must not change until it returns."""
+        deadline_us = self._deadline_us(timeout_s)
+        session = await self._open_session(deadline_us, wait)
+        answer = await session.exchange(
+            method.number, encode_message(request), deadline_us, attachments, origin
+        )
+        return Reply(_decoded(method, answer.body), answer.attachments)
+
+    async def stream(
+        self,
+        method: ServerStream[Req, Resp],
+        request: Req,
+        *,
+        timeout_s: float | None = None,
+        wait: bool = False,
+        origin: Origin | None = None,
+    ) -> Stream[Resp]:
+        """Ask for a stream. Without a timeout it lasts as long as both sides want."""
+        deadline_us = self._deadline_us(TIMEOUT_S if timeout_s is None else timeout_s)
+        session = await self._open_session(deadline_us, wait)
+        request_id, inbox = session.open_stream(
+            method.number,
+            encode_message(request),
+            NO_DEADLINE if timeout_s is None else deadline_us,
+            origin,
+        )
+        assert method.decode_response is not None
+        return Stream(session, request_id, inbox, method.decode_response, self._loop)
+
+    def send(
+        self,
+        method: OneWay[Req],
+        message: Req,
+        attachments: Sequence[Buffer] = (),
+        *,
+        origin: Origin | None = None,
+    ) -> None:
+        """Send a message without an answer. If there is no connection now, it is not sent."""
+        self._check_usable()
+        session = self._session
+        if session is None or not session.is_open:
+            self._dial_if_due()
+            raise Unavailable(f"no connection to {self.address} yet") from self._last_error
+        session.send(method.number, encode_message(message), attachments, origin)
+
+    async def connect(self, *, timeout_s: float = TIMEOUT_S, wait: bool = True) -> None:
+        """Return when there is an open connection."""
+        await self._open_session(self._deadline_us(timeout_s), wait)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a call would go out now."""
+        return self._session is not None and self._session.is_open
+
+    async def close(self, grace_s: float = CLOSE_GRACE_S) -> None:
+        """Refuse new calls, let those in flight finish within the grace, then cut them."""
+        if self._fork.inherited or self._closed:
+            return
+        self._closed = True
+        sessions = set(self._draining)
+        if self._session is not None:
+            sessions.add(self._session)
+        for session in sessions:
+            session.drain()
+        if sessions:
+            await asyncio.wait([session.gone for session in sessions], timeout=grace_s)
+        for session in sessions:
+            session.abort()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    # ---- connections -------------------------------------------------------------------
+
+    def _now_us(self) -> int:
+        return int(self._loop.time() * SECOND_US)
+
+    def _deadline_us(self, timeout_s: float) -> int:
+        return int((self._loop.time() + timeout_s) * SECOND_US)
+
+    def _check_usable(self) -> None:
+        self._fork.check()
+        if self._closed:
+            raise StaleHandle(f"the channel to {self.address} is closed")
+
+    async def _open_session(self, deadline_us: int, wait: bool) -> ClientSession:
+        """An open connection, dialled if need be."""
+        while True:
+            self._check_usable()
+            session = self._session
+            if session is not None and session.is_open:
+                return session
+            session = self._dial_if_due()
+            if session is None and not wait:
+                raise Unavailable(f"{self.address} cannot be reached") from self._last_error
+            try:
+                async with asyncio.timeout_at(deadline_us / SECOND_US):
+                    if session is None:
+                        await asyncio.sleep((self._retry_at_us - self._now_us()) / SECOND_US)
+                    else:
+                        await asyncio.wait([session.ready])
+                        session.ready.result()
+            except TimeoutError as error:
+                raise DeadlineExceeded(f"no connection to {self.address} in time") from error
+            except SteleError:
+                if not wait:
+                    raise
+
+    def _dial_if_due(self) -> ClientSession | None:
+        """The connection that is being made, a new one, or none while the backoff lasts."""
+        session = self._session
+        if session is not None and not session.ready.done():
+            return session
+        if session is not None:
+            self._draining.add(session)
+            session.gone.add_done_callback(lambda _: self._draining.discard(session))
+            self._session = None
+        if self._now_us() < self._retry_at_us:
+            return None
+        dialled = ClientSession(self._options, self._clock, self._loop)
+        dialled.ready.add_done_callback(self._on_dialled)
+        self._session = dialled
+        self._network.connect(self.address, dialled)
+        return dialled
+
+    def _on_dialled(self, ready: asyncio.Future[None]) -> None:
+        error = ready.exception()
+        if error is None:
+            self._failures = 0
+            return
+        assert isinstance(error, SteleError), "a connection fails with one of our errors"
+        self._last_error = error
+        self._failures += 1
+        dice = self._random.below(self._backoff.span_us(self._failures) // 2)
+        self._retry_at_us = self._now_us() + self._backoff.wait_us(self._failures, dice)
+
+
+def _decoded(method: Unary[Req, Resp], body: Buffer) -> Resp:
+    assert method.decode_response is not None
+    try:
+        response: Resp = method.decode_response(body)
+    except (ValueError, RecursionError) as error:
+        raise Unavailable(f"the answer to {method.full_name} cannot be read: {error}") from error
+    return response

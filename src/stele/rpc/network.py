@@ -1,0 +1,427 @@
+"""Bytes over TCP and Unix sockets, with TLS where others could listen: the `Network` port.
+
+This is all that a simulator replaces. Streams and handlers are those of `stele.env.ports`; what a
+stream knows about its other end, beyond an address, is its `link`.
+
+A server's listener accepts by itself and does not leave it to asyncio, for three reasons: the
+number of handshakes in progress is bounded before a key is touched, the context is the newest one
+at every handshake, and on a Unix socket the kernel's word on the peer is asked before anything is
+read. A connection that is refused costs one line in the log and never a traceback.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import ssl
+import stat
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, cast
+
+from stele.env.ports import ByteStream, StreamHandler
+from stele.errors import (
+    AlreadyExists,
+    InvalidArgument,
+    SteleError,
+    Unauthenticated,
+    Unavailable,
+)
+from stele.rpc.addresses import (
+    Address,
+    TcpAddress,
+    UnixAddress,
+    check_plaintext,
+    parse_address,
+)
+from stele.rpc.identity import PeerIdentity, Proof
+from stele.rpc.tls import HANDSHAKE_TIMEOUT_S, Credentials
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
+LISTEN_BACKLOG: Final = 1024
+HANDSHAKES_MAX: Final = 256
+"""Connections that have not shown a certificate yet; the rest are closed on arrival."""
+
+ACCEPTS_PER_TURN_MAX: Final = 64
+"""So that a flood of connections does not keep the loop from those that stand."""
+
+CONNECT_TIMEOUT_S: Final = 5.0
+
+WRITE_BUFFER_BYTES: Final = 512 * 1024
+"""What the transport holds before it asks to pause; the rest waits where it is counted."""
+
+JOIN_BYTES_MAX: Final = 64 * 1024
+"""Up to here one copy and one write are cheaper than a gathering write."""
+
+_UCRED: Final = struct.Struct("3i")
+
+audit = logging.getLogger("stele.rpc.audit")
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """What is known about the other end before it has said anything."""
+
+    proof: Proof
+    certified: PeerIdentity | None = None
+
+
+CLAIMED: Final = Link(Proof.CLAIM)
+
+
+def link_of(stream: ByteStream) -> Link:
+    """The link of any stream; one that does not know of links proves nothing."""
+    return getattr(stream, "link", CLAIMED)
+
+
+class SocketStream(asyncio.Protocol):
+    """Both an asyncio protocol and the `ByteStream` of its handler."""
+
+    def __init__(
+        self, handler: StreamHandler, peer: str, proof: Proof, credentials: Credentials | None
+    ):
+        self.link = Link(proof)
+        self._handler = handler
+        self._peer = peer
+        self._credentials = credentials
+        self._transport: asyncio.Transport | None = None
+        self._ended = False
+        # asyncio and uvloop look the method up once: the bytes go to the handler without a stop.
+        self.data_received = handler.received  # type: ignore[method-assign]
+
+    # ---- the stream, as the handler sees it --------------------------------------------
+
+    @property
+    def peer(self) -> str:
+        """The other end's address."""
+        return self._peer
+
+    def write(self, *buffers: ReadableBuffer) -> None:
+        """Send the buffers in order; the small ones together."""
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        parts = cast("tuple[bytes, ...]", buffers)
+        if len(parts) == 1:
+            transport.write(parts[0])
+        elif sum(map(len, parts)) <= JOIN_BYTES_MAX:
+            transport.write(b"".join(parts))
+        else:
+            transport.writelines(parts)
+
+    def pause_reading(self) -> None:
+        """Let the sender feel that nobody reads."""
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Read on."""
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
+
+    def close(self) -> None:
+        """Send the rest, then close."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Close at once."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    # ---- the protocol, as asyncio sees it ----------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The socket stands, and if there is TLS its handshake is over."""
+        self._transport = cast("asyncio.Transport", transport)
+        self._transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES)
+        if self._credentials is not None:
+            try:
+                certificate = transport.get_extra_info("peercert")
+                self.link = Link(Proof.CERTIFICATE, self._credentials.identify(certificate))
+            except SteleError as error:
+                audit.warning("refused %s: %s", self._peer, error)
+                self._end(error)
+                self._transport.abort()
+                return
+        self._handler.opened(self)
+
+    def pause_writing(self) -> None:
+        """The transport holds enough."""
+        self._handler.writable(False)
+
+    def resume_writing(self) -> None:
+        """The transport has room again."""
+        self._handler.writable(True)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The socket is gone."""
+        self._end(None if exc is None else describe_failure(self._peer, exc))
+
+    def fail(self, error: SteleError) -> None:
+        """The connection did not come about."""
+        self._end(error)
+
+    def _end(self, error: SteleError | None) -> None:
+        if not self._ended:
+            self._ended = True
+            self._handler.closed(error)
+
+
+class SocketListener:
+    """`Listener`: accepts connections and gives each a stream."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        listening: socket.socket,
+        address: Address,
+        accept: Callable[[], StreamHandler],
+        credentials: Credentials | None,
+    ):
+        self._loop = loop
+        self._socket = listening
+        self._address = address
+        self._accept = accept
+        self._credentials = None if isinstance(address, UnixAddress) else credentials
+        self._handshakes: set[asyncio.Task[None]] = set()
+        self._closed = False
+        loop.add_reader(listening.fileno(), self._on_readable)
+
+    @property
+    def address(self) -> str:
+        """Where it listens, with the port that was really chosen."""
+        return str(self._address)
+
+    def close(self) -> None:
+        """Accept no more, and give up the handshakes that have begun."""
+        if self._closed:
+            return
+        self._closed = True
+        self._loop.remove_reader(self._socket.fileno())
+        self._socket.close()
+        for handshake in self._handshakes:
+            handshake.cancel()
+        if isinstance(self._address, UnixAddress):
+            _unlink(self._address.path)
+
+    def _on_readable(self) -> None:
+        for _ in range(ACCEPTS_PER_TURN_MAX):
+            try:
+                accepted, remote = self._socket.accept()
+            except BlockingIOError:
+                return
+            except OSError as error:
+                # Descriptors have run out, most likely; those that close will make room.
+                audit.warning("cannot accept at %s: %s", self._address, error)
+                return
+            accepted.setblocking(False)
+            peer = _describe(remote) or f"a process at {self._address}"
+            if len(self._handshakes) >= HANDSHAKES_MAX:
+                audit.warning("refused %s: %d handshakes in progress", peer, HANDSHAKES_MAX)
+                accepted.close()
+                continue
+            handshake = self._loop.create_task(self._welcome(accepted, peer))
+            self._handshakes.add(handshake)
+            handshake.add_done_callback(self._handshakes.discard)
+
+    async def _welcome(self, accepted: socket.socket, peer: str) -> None:
+        """From an accepted socket to an open stream, or to one line in the log."""
+        context = None if self._credentials is None else self._credentials.server_context
+        try:
+            proof = _proof_of(accepted, self._address)
+            stream = SocketStream(self._accept(), peer, proof, self._credentials)
+            await self._loop.connect_accepted_socket(
+                lambda: stream,
+                accepted,
+                ssl=context,
+                ssl_handshake_timeout=None if context is None else HANDSHAKE_TIMEOUT_S,
+            )
+        except (OSError, SteleError) as error:
+            audit.warning("refused %s: %s", peer, error)
+            accepted.close()
+        except asyncio.CancelledError:
+            accepted.close()
+            raise
+
+
+class SocketNetwork:
+    """`Network` over the sockets of this machine. Belongs to the loop it was made in."""
+
+    def __init__(self, credentials: Credentials | None = None):
+        self.credentials = credentials
+        self._loop = asyncio.get_running_loop()
+        self._dialling: set[asyncio.Task[None]] = set()
+
+    def listen(self, address: str, accept: Callable[[], StreamHandler]) -> SocketListener:
+        """Listen. Without credentials only where other machines cannot reach."""
+        parsed = parse_address(address)
+        if isinstance(parsed, UnixAddress):
+            bound: Address = parsed
+            listening = _bind_unix(parsed)
+        else:
+            listening, bound = _bind_tcp(parsed, self.credentials is not None)
+            if self.credentials is None:
+                audit.warning("listening at %s without TLS: anyone on this machine can call", bound)
+        listening.setblocking(False)
+        listening.listen(LISTEN_BACKLOG)
+        return SocketListener(self._loop, listening, bound, accept, self.credentials)
+
+    def connect(self, address: str, handler: StreamHandler) -> None:
+        """Start to connect; the handler hears what came of it."""
+        parsed = parse_address(address)
+        task = self._loop.create_task(self._dial(parsed, handler))
+        self._dialling.add(task)
+        task.add_done_callback(self._dialling.discard)
+
+    async def _dial(self, address: Address, handler: StreamHandler) -> None:
+        credentials = None if isinstance(address, UnixAddress) else self.credentials
+        try:
+            async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                sock = await self._connect_socket(address)
+        except (OSError, SteleError) as error:
+            handler.closed(describe_failure(str(address), error))
+            return
+        try:
+            proof = _proof_of(sock, address)
+            stream = SocketStream(handler, str(address), proof, credentials)
+        except SteleError as error:
+            sock.close()
+            handler.closed(error)
+            return
+        try:
+            await self._wrap(sock, stream, credentials)
+        except OSError as error:
+            sock.close()
+            stream.fail(describe_failure(str(address), error))
+
+    async def _connect_socket(self, address: Address) -> socket.socket:
+        if isinstance(address, UnixAddress):
+            return await self._connect_one(socket.AF_UNIX, address.path)
+        found = await self._loop.getaddrinfo(
+            address.host, address.port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP
+        )
+        if self.credentials is None:
+            check_plaintext(address, [str(info[4][0]) for info in found], "connect to")
+        failure: OSError = OSError(f"{address.host} has no address")
+        for family, _, _, _, target in found:
+            try:
+                return await self._connect_one(family, target)
+            except OSError as error:
+                failure = error
+        raise failure
+
+    async def _connect_one(self, family: int, target: object) -> socket.socket:
+        sock = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            sock.setblocking(False)
+            await self._loop.sock_connect(sock, target)  # type: ignore[arg-type]
+        except BaseException:
+            sock.close()
+            raise
+        return sock
+
+    async def _wrap(
+        self, sock: socket.socket, stream: SocketStream, credentials: Credentials | None
+    ) -> None:
+        if credentials is None:
+            await self._loop.create_connection(lambda: stream, sock=sock)
+            return
+        await self._loop.create_connection(
+            lambda: stream,
+            sock=sock,
+            ssl=credentials.client_context,
+            server_hostname=credentials.server_hostname or "",
+            ssl_handshake_timeout=HANDSHAKE_TIMEOUT_S,
+        )
+
+
+def describe_failure(peer: str, error: BaseException) -> SteleError:
+    """What the caller should do about a socket that failed."""
+    if isinstance(error, SteleError):
+        return error
+    if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError):
+        reason: SteleError = Unauthenticated(f"TLS with {peer} failed: {error}")
+    elif isinstance(error, TimeoutError):
+        reason = Unavailable(f"no connection to {peer} within {CONNECT_TIMEOUT_S} s")
+    else:
+        reason = Unavailable(f"connection to {peer}: {error}")
+    reason.__cause__ = error
+    return reason
+
+
+def _bind_tcp(address: TcpAddress, has_tls: bool) -> tuple[socket.socket, Address]:
+    try:
+        found = socket.getaddrinfo(
+            address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+    except OSError as error:
+        raise InvalidArgument(f"cannot listen at {address}: {error}") from error
+    if not has_tls:
+        check_plaintext(address, [str(info[4][0]) for info in found], "listen at")
+    family, _, _, _, target = found[0]
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(target)
+    except OSError as error:
+        listening.close()
+        raise AlreadyExists(f"cannot listen at {address}: {error.strerror}") from error
+    return listening, TcpAddress(address.host, listening.getsockname()[1])
+
+
+def _bind_unix(address: UnixAddress) -> socket.socket:
+    """A socket file that only its owner can open, in place of one that nobody serves."""
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        if _is_abandoned(address.path):
+            _unlink(address.path)
+        listening.bind(address.path)
+        os.chmod(address.path, stat.S_IRUSR | stat.S_IWUSR)
+    except OSError as error:
+        listening.close()
+        raise AlreadyExists(f"cannot listen at {address}: {error.strerror}") from error
+    return listening
+
+
+def _is_abandoned(path: str) -> bool:
+    """Whether a path is a socket that its server left behind."""
+    try:
+        if not stat.S_ISSOCK(os.stat(path).st_mode):
+            return False
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+            probe.connect(path)
+    except ConnectionRefusedError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def _proof_of(sock: socket.socket, address: Address) -> Proof:
+    """On a Unix socket the kernel names the peer's user; it must be ours, or root."""
+    if not isinstance(address, UnixAddress):
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return Proof.CLAIM
+    _, uid, _ = _UCRED.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size))
+    if uid not in (os.geteuid(), 0):
+        raise Unauthenticated(f"user {uid} is at the other end of {address}")
+    return Proof.KERNEL
+
+
+def _describe(remote: object) -> str:
+    if isinstance(remote, tuple) and len(remote) >= 2:
+        return str(TcpAddress(str(remote[0]), int(remote[1])))
+    return ""
+
+
+def _unlink(path: str) -> None:
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        return

@@ -1,0 +1,333 @@
+"""The accepting end on a running loop: connections in, handlers out.
+
+A handler that is a coroutine function runs as a task of its own, which is cancelled when the
+caller cancels, when the deadline passes and when the connection is lost. A plain function is
+called at once, without a task: right for what only looks something up.
+
+What a handler raises on purpose goes to the caller. Anything else is a bug: it is logged with its
+traceback, the caller learns that there was one, and every other call goes on.
+
+Closing is in two steps: listeners go first and connections drain, so that calls in flight are
+answered and clients look elsewhere; after the grace what is left is cancelled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from stele.env.ports import ByteStream, Listener, Network
+from stele.errors import Corruption, SteleError, Throttled, Unavailable
+from stele.rpc.connection import ByteBudget, Connection, MessageClock, make_hello
+from stele.rpc.dispatch import Dispatcher, encode_reply
+from stele.rpc.events import Abandoned, Call, Closed, Credited, Event, Greeted
+from stele.rpc.identity import PeerIdentity, Role
+from stele.rpc.limits import MIB, Limits
+from stele.rpc.network import SocketNetwork, audit, link_of
+from stele.rpc.server_connection import ServerConnection
+from stele.rpc.service import Binding, Context
+from stele.rpc.tls import Credentials
+from stele.rpc.transport import LINGER_S, Session
+from stele.rpc.wire_format import OPEN
+
+RELOAD_EVERY_S: Final = 30.0
+"""How often certificates and revocations are looked at: half of the minute that is promised."""
+
+GRACE_S: Final = 10.0
+
+log = logging.getLogger("stele.rpc")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerOptions:
+    """How a server introduces itself, and how much it takes on."""
+
+    role: Role
+    name: str = ""
+    cluster: str = ""
+    features: tuple[str, ...] = ()
+    limits: Limits = field(default_factory=Limits)
+    connections_max: int = 10_000
+    inflight_bytes_max: int = 512 * MIB
+    assembly_bytes_max: int = 1024 * MIB
+
+
+class Server:
+    """Serves bindings at any number of addresses. Belongs to the loop it was made in."""
+
+    def __init__(
+        self,
+        bindings: Iterable[Binding],
+        options: ServerOptions,
+        *,
+        credentials: Credentials | None = None,
+        network: Network | None = None,
+        clock: MessageClock | None = None,
+    ):
+        self.options = options
+        self.dispatcher = Dispatcher(bindings)
+        self.clock = clock
+        self.inflight_budget = ByteBudget(options.inflight_bytes_max)
+        self.assembly_budget = ByteBudget(options.assembly_bytes_max)
+        self.sessions: set[ServerSession] = set()
+        self._loop = asyncio.get_running_loop()
+        self._credentials = credentials
+        self._network: Network = network or SocketNetwork(credentials)
+        self._listeners: list[Listener] = []
+        self._all_gone = asyncio.Event()
+        self._all_gone.set()
+        self._reloading: asyncio.TimerHandle | None = None
+        if credentials is not None:
+            self._reload_later()
+
+    def listen(self, address: str) -> str:
+        """Serve at an address too; return it with the port that was chosen."""
+        listener = self._network.listen(address, self._accept)
+        self._listeners.append(listener)
+        return listener.address
+
+    async def close(self, grace_s: float = GRACE_S) -> None:
+        """Take nothing new, finish what is in flight within the grace, then cut the rest."""
+        for listener in self._listeners:
+            listener.close()
+        if self._reloading is not None:
+            self._reloading.cancel()
+        for session in list(self.sessions):
+            session.drain()
+        await self._wait_all_gone(grace_s)
+        for session in list(self.sessions):
+            session.cut(Unavailable("the server is closing"))
+        await self._wait_all_gone(2 * LINGER_S)
+
+    def reload_credentials(self) -> None:
+        """Use new certificates from now on, and cut peers whose own were revoked."""
+        assert self._credentials is not None, "nothing to reload"
+        try:
+            self._credentials.reload()
+        except SteleError as error:
+            log.warning("certificates were not reloaded: %s", error)
+            return
+        for session in list(self.sessions):
+            peer = session.peer
+            if peer is not None and self._credentials.is_revoked(peer):
+                audit.warning("cutting %s: certificate %s was revoked", peer, peer.serial)
+                session.abort()
+
+    def entered(self, session: ServerSession) -> None:
+        """A session's stream has opened."""
+        self.sessions.add(session)
+        self._all_gone.clear()
+
+    def left(self, session: ServerSession) -> None:
+        """A session's stream is gone."""
+        self.sessions.discard(session)
+        if not self.sessions:
+            self._all_gone.set()
+
+    def _accept(self) -> ServerSession:
+        if len(self.sessions) >= self.options.connections_max:
+            raise Throttled(f"{self.options.connections_max} connections are open")
+        return ServerSession(self, self._loop)
+
+    def _reload_later(self) -> None:
+        self._reloading = self._loop.call_later(RELOAD_EVERY_S, self._reload_now)
+
+    def _reload_now(self) -> None:
+        self.reload_credentials()
+        self._reload_later()
+
+    async def _wait_all_gone(self, timeout_s: float) -> None:
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._all_gone.wait()
+        except TimeoutError:
+            return
+
+
+class ServerSession(Session):
+    """One connection of a server and the calls that run for it."""
+
+    _connection: ServerConnection
+
+    def __init__(self, server: Server, loop: asyncio.AbstractEventLoop):
+        super().__init__(loop)
+        self.peer: PeerIdentity | None = None
+        self._server = server
+        self._address = ""
+        self._permitted: dict[int, Binding] = {}
+        self._waiting: dict[int, asyncio.Future[None]] = {}
+        self._reading_paused = False
+
+    def drain(self) -> None:
+        """Refuse new calls and close after the last answer."""
+        self._connection.drain()
+        self.touch()
+
+    def cut(self, error: SteleError) -> None:
+        """Close now, and say why."""
+        self._connection.fail(error)
+        self.touch()
+
+    # ---- the stream --------------------------------------------------------------------
+
+    def _connect(self, stream: ByteStream) -> Connection:
+        server, options = self._server, self._server.options
+        link = link_of(stream)
+        self._address = stream.peer
+        self._connection = ServerConnection(
+            make_hello(
+                options.role,
+                options.limits,
+                name=options.name,
+                cluster=options.cluster,
+                features=options.features,
+            ),
+            options.limits,
+            self.now_us(),
+            clock=server.clock,
+            certified=link.certified,
+            proof=link.proof,
+            assembly=server.assembly_budget,
+            inflight=server.inflight_budget,
+        )
+        server.entered(self)
+        return self._connection
+
+    def _ended(self, error: SteleError | None) -> None:
+        log.debug("the connection of %s is gone: %s", self._address, error)
+        self._server.left(self)
+
+    def _after_flush(self, connection: Connection) -> None:
+        """Wake streams that have room, and read only from a peer that reads."""
+        is_full = connection.outbox_bytes >= connection.limits.outbox_bytes_soft
+        if self._waiting and not is_full:
+            for waiter in self._waiting.values():
+                if not waiter.done():
+                    waiter.set_result(None)
+        if is_full != self._reading_paused:
+            assert self._stream is not None
+            self._reading_paused = is_full
+            if is_full:
+                self._stream.pause_reading()
+            else:
+                self._stream.resume_reading()
+
+    # ---- events ------------------------------------------------------------------------
+
+    def _carry_out(self, events: list[Event]) -> None:
+        for event in events:
+            kind = type(event)
+            if kind is Call:
+                self._start(event)  # type: ignore[arg-type]
+            elif kind is Credited:
+                self._wake(event.call)  # type: ignore[union-attr]
+            elif kind is Abandoned:
+                self._stop(event.call)  # type: ignore[union-attr]
+            elif kind is Greeted:
+                self.peer = event.peer  # type: ignore[union-attr]
+                self._permitted = self._server.dispatcher.permitted(self.peer)
+            elif kind is Closed:
+                self._say_goodbye(event.error)  # type: ignore[union-attr]
+
+    def _start(self, call: Call) -> None:
+        assert self.peer is not None, "a call before the hello"
+        connection = self._connection
+        try:
+            binding, context, message = self._server.dispatcher.prepare(
+                call, self.peer, self._permitted
+            )
+            if call.kind == OPEN:
+                run = self._run_stream(call, binding, context, message)
+            elif binding.is_async:
+                run = self._run_unary(call, binding, context, message)
+            else:
+                self._respond(call, binding, binding.function(context, message))
+                return
+        except SteleError as error:
+            connection.refuse(call, error)
+        except Exception as error:
+            log.exception("a bug in method %d", call.method)
+            connection.refuse(call, error)
+        else:
+            call.context = self._loop.create_task(run)
+
+    def _stop(self, call: Call) -> None:
+        """Nobody waits for this call: end its task."""
+        task: asyncio.Task[None] | None = call.context
+        if task is not None:
+            # A task that never began cannot release its call.
+            task.add_done_callback(lambda _: self._connection.release(call))
+            task.cancel()
+
+    def _wake(self, call: Call) -> None:
+        waiter = self._waiting.get(call.request_id)
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
+
+    def _say_goodbye(self, error: SteleError | None) -> None:
+        if isinstance(error, Corruption):
+            audit.warning("closed the connection of %s: %s", self._address, error)
+
+    # ---- calls -------------------------------------------------------------------------
+
+    def _respond(self, call: Call, binding: Binding, result: Any) -> None:
+        if binding.method.response_type is None:
+            self._connection.release(call)
+            return
+        body, attachments = encode_reply(binding, result)
+        self._connection.respond(call, body, attachments)
+
+    async def _run_unary(
+        self, call: Call, binding: Binding, context: Context, message: Any
+    ) -> None:
+        try:
+            self._respond(call, binding, await binding.function(context, message))
+        except SteleError as error:
+            self._connection.refuse(call, error)
+        except asyncio.CancelledError:
+            self._connection.refuse(call, Unavailable("the call was stopped"))
+            raise
+        except Exception as error:
+            log.exception("a bug in %s", binding.method.full_name)
+            self._connection.refuse(call, error)
+        finally:
+            self.touch()
+
+    async def _run_stream(
+        self, call: Call, binding: Binding, context: Context, message: Any
+    ) -> None:
+        connection = self._connection
+        items = binding.function(context, message)
+        try:
+            async for item in items:
+                body, attachments = encode_reply(binding, item)
+                while not connection.may_send(call):
+                    await self._room(call)
+                connection.send_item(call, body, attachments)
+                self.touch()
+            connection.finish(call)
+        except SteleError as error:
+            connection.refuse(call, error)
+        except asyncio.CancelledError:
+            connection.refuse(call, Unavailable("the stream was stopped"))
+            raise
+        except Exception as error:
+            log.exception("a bug in %s", binding.method.full_name)
+            connection.refuse(call, error)
+        finally:
+            self.touch()
+            close = getattr(items, "aclose", None)
+            if close is not None:
+                await close()
+
+    async def _room(self, call: Call) -> None:
+        """Wait until credit has come or output has left; look again afterwards."""
+        waiter = self._loop.create_future()
+        self._waiting[call.request_id] = waiter
+        try:
+            await waiter
+        finally:
+            del self._waiting[call.request_id]

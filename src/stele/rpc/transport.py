@@ -1,0 +1,157 @@
+"""A connection on a running loop: what server and channel have in common.
+
+A `Session` is the handler of one byte stream. It feeds what arrives to the I/O-free connection,
+carries out its events, writes its output and wakes it when its time has come.
+
+Writes are gathered: everything that is queued within one turn of the loop leaves in one write. In
+a turn that began with received bytes that is at the end of their handling, otherwise `touch` asks
+for a turn. When the transport has enough it says so, and the output waits in the connection, where
+it is counted against its limits.
+
+One timer serves all deadlines of a connection. It is set for the earliest and, if that has moved
+on when it fires, set again, which is cheaper than cancelling it for every request.
+"""
+
+from __future__ import annotations
+
+import abc
+import asyncio
+from typing import Final
+
+from stele.env.ports import ByteStream
+from stele.errors import SteleError
+from stele.rpc.connection import NEVER_US, Connection, State
+from stele.rpc.events import Event
+from stele.rpc.limits import SECOND_US
+
+LINGER_S: Final = 2.0
+"""How long a closing connection may take to hand its last bytes to the peer."""
+
+
+class Session(abc.ABC):
+    """`StreamHandler` of one connection. Belongs to one loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop):
+        self.connection: Connection | None = None
+        self._loop = loop
+        self._stream: ByteStream | None = None
+        self._writable = True
+        self._flush_due = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_us = NEVER_US
+        self._closing = False
+
+    # ---- what the two ends fill in -----------------------------------------------------
+
+    @abc.abstractmethod
+    def _connect(self, stream: ByteStream) -> Connection:
+        """The connection for a stream that has opened."""
+
+    @abc.abstractmethod
+    def _carry_out(self, events: list[Event]) -> None:
+        """Act on what the connection says."""
+
+    @abc.abstractmethod
+    def _after_flush(self, connection: Connection) -> None:
+        """Output has left, or could not; look again at who waits for room."""
+
+    @abc.abstractmethod
+    def _ended(self, error: SteleError | None) -> None:
+        """The stream is closed, or never opened."""
+
+    # ---- what the stream calls ---------------------------------------------------------
+
+    def opened(self, stream: ByteStream) -> None:
+        """The stream stands."""
+        self._stream = stream
+        self.connection = self._connect(stream)
+        self._flush()
+
+    def received(self, data: bytes) -> None:
+        """Bytes have come."""
+        connection = self.connection
+        assert connection is not None, "bytes before the stream opened"
+        connection.receive_data(data, self.now_us())
+        events = connection.take_events()
+        if events:
+            self._carry_out(events)
+        self._flush()
+
+    def writable(self, ready: bool) -> None:
+        """The stream has room, or has enough."""
+        self._writable = ready
+        if ready:
+            self._flush()
+
+    def closed(self, error: SteleError | None) -> None:
+        """The stream is gone."""
+        self._cancel_timer()
+        self._closing = True
+        connection = self.connection
+        if connection is not None:
+            connection.lost(error)
+            self._carry_out(connection.take_events())
+        self._ended(error)
+
+    # ---- what the owner calls ----------------------------------------------------------
+
+    def now_us(self) -> int:
+        """The time of the loop."""
+        return int(self._loop.time() * SECOND_US)
+
+    def touch(self) -> None:
+        """Something was queued: write it in the next turn, with whatever else is queued by then."""
+        if not self._flush_due:
+            self._flush_due = True
+            self._loop.call_soon(self._flush)
+
+    def abort(self) -> None:
+        """Close without waiting for the peer."""
+        if self._stream is not None:
+            self._stream.abort()
+
+    # ---- mechanism ---------------------------------------------------------------------
+
+    def _flush(self) -> None:
+        self._flush_due = False
+        connection, stream = self.connection, self._stream
+        if connection is None or stream is None or self._closing:
+            return
+        if connection.has_events:
+            self._carry_out(connection.take_events())
+        is_closed = connection.state is State.CLOSED
+        if connection.outbox_bytes and (self._writable or is_closed):
+            stream.write(*connection.take_output())
+        if is_closed:
+            self._close(stream)
+            return
+        self._after_flush(connection)
+        due_us = connection.next_time_us
+        if due_us < self._timer_us:
+            self._set_timer(due_us)
+
+    def _close(self, stream: ByteStream) -> None:
+        """Let the last bytes go, but do not wait for a peer that does not take them."""
+        self._closing = True
+        self._cancel_timer()
+        stream.close()
+        self._timer = self._loop.call_later(LINGER_S, stream.abort)
+
+    def _set_timer(self, due_us: int) -> None:
+        self._cancel_timer()
+        self._timer_us = due_us
+        self._timer = self._loop.call_at(due_us / SECOND_US, self._on_timer)
+
+    def _cancel_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+            self._timer_us = NEVER_US
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        self._timer_us = NEVER_US
+        connection = self.connection
+        if connection is not None:
+            connection.on_time(self.now_us())
+            self._flush()
