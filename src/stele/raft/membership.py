@@ -45,7 +45,8 @@ class Membership(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     def encode(self) -> bytes:
         """The payload of a membership entry; equal values give equal bytes."""
-        return msgspec.msgpack.encode(self, order="deterministic")
+        ordered = Membership(self.voters, self.learners, dict(sorted(self.addresses.items())))
+        return msgspec.msgpack.encode(ordered)
 
 
 _MEMBERSHIP = msgspec.msgpack.Decoder(Membership)

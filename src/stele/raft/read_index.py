@@ -99,8 +99,8 @@ class ForwardedReads:
         """Tells this life of the node from its earlier ones."""
 
         self.unsent: list[int] = []
-        self.outstanding: dict[int, None] = {}
-        """Contexts that were sent, in order."""
+        self.outstanding: dict[int, bool] = {}
+        """Contexts that were sent, in order; the values are all True."""
 
     def __len__(self) -> int:
         return len(self.unsent) + len(self.outstanding)
@@ -109,17 +109,15 @@ class ForwardedReads:
         """The contexts of the next request."""
         contexts = tuple(self.unsent)
         self.unsent.clear()
-        self.outstanding.update(dict.fromkeys(contexts))
+        self.outstanding.update(dict.fromkeys(contexts, True))
         return contexts
 
     def answered(self, nonce: int, contexts: Sequence[int]) -> list[int]:
         """Which of ``contexts`` are ours and still wait."""
         if nonce != self.nonce:
             return []
-        known = [context for context in contexts if context in self.outstanding]
-        for context in known:
-            del self.outstanding[context]
-        return known
+        # A doubled request brings a doubled answer; only the first one counts.
+        return [context for context in contexts if self.outstanding.pop(context, False)]
 
     def drain(self) -> list[int]:
         """Give up all of them: the leader they went to is gone."""
