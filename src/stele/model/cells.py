@@ -121,8 +121,12 @@ def cells_to_batch(cells: Iterable[Cell]) -> pa.RecordBatch:
 
 
 def batch_to_cells(batch: pa.RecordBatch | pa.Table) -> list[Cell]:
-    """Unpack a ``CELLS`` batch or table into plain cells."""
-    columns = [batch.column(name).to_pylist() for name in CELLS.names]
+    """Unpack ``CELLS``, or ``MUTATIONS`` (whose cells get txn 0), into plain cells."""
+    stamped = "txn" in batch.schema.names
+    columns = [
+        batch.column(name).to_pylist() if stamped or name != "txn" else [0] * batch.num_rows
+        for name in CELLS.names
+    ]
     return [
         Cell(row, family, qualifier, timestamp, value, Op(op), txn)
         for row, family, qualifier, timestamp, txn, op, value in zip(*columns, strict=True)

@@ -22,3 +22,40 @@ VALUE_BYTES_MAX = 64 * 1024 * 1024
 BATCH_CELLS_MAX = 4 * 1024 * 1024
 BATCH_BYTES_MAX = 256 * 1024 * 1024
 """One batch. Arrow's 32-bit offsets end at 2 GiB; this stays far from it even after merging."""
+
+GROUPS_MAX = 64
+"""Locality groups of one table: each costs a memory fragment, a flush and a compaction queue."""
+
+GROUP_NAME_BYTES_MAX = 64
+"""Group names are part of META's column names."""
+
+TYPED_COLUMNS_MAX = 4_096
+"""Declared columns of one table: in the columns layout each becomes a Parquet column."""
+
+LABEL_BYTES_MAX = 1_024
+"""The name a declared column shows to DataFrames."""
+
+SCHEMA_BYTES_MAX = 1024 * 1024
+"""A schema as JSON: it is one value in META and is parsed on every tablet load."""
+
+KEY_COMPONENTS_MAX = 16
+"""Parts of a composite row key."""
+
+PURGE_TEXT_BYTES_MAX = 1_024
+PURGE_DEPTH_MAX = 32
+"""A purge policy is a line somebody wrote, not a program; the depth bounds the parser's stack."""
+
+READ_RANGES_MAX = 100_000
+"""Row ranges of one read; a larger multi-get is sent in parts."""
+
+READ_COLUMNS_MAX = 10_000
+"""Column ranges of one read."""
+
+FILTERS_MAX = 64
+"""Filters of one read; all of them run on every cell."""
+
+REGEX_BYTES_MAX = 4_096
+"""One pattern. The automaton built from it is bounded too, by the engine's own budget."""
+
+SPEC_BYTES_MAX = 64 * 1024 * 1024
+"""A read specification as JSON, checked before it is parsed."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from stele.errors import InvalidArgument
+from stele.errors import InvalidArgument, LimitExceeded
 from stele.model.limits import ROW_BYTES_MAX
 
 
@@ -97,7 +97,7 @@ def check_row(row: object) -> bytes:
     if not row:
         raise InvalidArgument("a row key is at least one byte long")
     if len(row) > ROW_BYTES_MAX:
-        raise InvalidArgument(
+        raise LimitExceeded(
             f"row key of {len(row)} bytes, beginning {row[:32]!r}, is over the limit of "
             f"{ROW_BYTES_MAX} bytes"
         )
