@@ -4,12 +4,13 @@
 PYTHON ?= python3.11
 WORKERS ?= 2
 FUZZ_SECONDS ?= 600
+SIM_SEEDS ?= 1000
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
 .SUFFIXES:
-.PHONY: help install demo test check format lint types layers spelling pins style slow coverage \
+.PHONY: help install demo test check format lint types layers spelling pins style slow sim coverage \
 	fuzz fuzz-short bench-kernels bench-rpc docs clean
 
 help: ## print this list
@@ -64,6 +65,9 @@ docs: install ## build the documentation into site/ and fail on a broken page
 
 slow: install ## the long forms: every test marked slow
 	$(PYTEST) -m slow -n $(WORKERS) --dist worksteal --durations 15 --timeout 3600
+
+sim: install ## SIM_SEEDS simulated lives of a Raft group; a failure prints how to replay it
+	$(BIN)/python -m stele.sim.raft_sim --seeds $(SIM_SEEDS)
 
 fuzz: install ## atheris on every decoder, FUZZ_SECONDS each
 	$(BIN)/python -m tests.fuzz.driver --seconds $(FUZZ_SECONDS)

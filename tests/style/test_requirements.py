@@ -6,8 +6,10 @@ import ast
 import re
 import sys
 import tomllib
+from importlib.metadata import packages_distributions
 
 import pytest
+from packaging.utils import canonicalize_name as canonical
 
 from tests.style import repository
 
@@ -68,6 +70,18 @@ def test_everything_imported_is_declared() -> None:
         finding
         for name in repository.under("src/")
         for finding in undeclared(name, repository.tree(name), runtime, spark)
+    ]
+    assert not findings, repository.report(findings)
+
+
+def test_everything_the_tools_import_is_pinned() -> None:
+    pinned = {line.partition("==")[0] for line in repository.text("requirements-dev.txt").split()}
+    distributions = packages_distributions()
+    findings = [
+        f"{name}: {package} is not pinned"
+        for name in repository.under("")
+        for package in foreign_imports(repository.tree(name)) - {"tests", "bench", "scripts"}
+        if not pinned.intersection(map(canonical, distributions.get(package, [])))
     ]
     assert not findings, repository.report(findings)
 

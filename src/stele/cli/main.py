@@ -147,7 +147,3 @@ def _forget_stdout() -> None:
     nothing = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nothing, sys.stdout.fileno())
     os.close(nothing)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
