@@ -1,7 +1,7 @@
 # Every target makes its own environment first; a fresh machine needs Python 3.11, make and, for
 # Spark, a JDK 17. `make` alone prints what there is.
 
-PYTHON ?= python3.11
+PYTHON ?= $(or $(shell command -v python3.11),python3)
 WORKERS ?= 2
 FUZZ_SECONDS ?= 600
 SIM_SEEDS ?= 1000

@@ -7,6 +7,7 @@ second run costs a few milliseconds, and every make target can afford to call it
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import subprocess
 import sys
@@ -43,8 +44,10 @@ def main() -> int:
         print(f"Stele is developed on Python {want}; this is {have}. Try: make PYTHON=python{want}")
         return 1
     try:
-        for step in steps():
-            run_if_stale(step)
+        with open(__file__) as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # two make commands at once: one installs, one waits
+            for step in steps():
+                run_if_stale(step)
     except subprocess.CalledProcessError as failure:
         print(f"install stopped: {' '.join(map(str, failure.cmd))} ended with {failure.returncode}")
         return 1
@@ -94,13 +97,17 @@ def make_environment() -> None:
 
 
 def environment_works() -> bool:
-    """Whether the environment's interpreter starts, is of our version and has pip."""
-    question = f"import pip, sys; sys.exit(sys.version_info[:2] != {PYTHON_WANTED})"
+    """Whether the environment's own pip starts, on our version of Python.
+
+    Its first line names the interpreter by its full path, so a folder that was moved is noticed.
+    """
     try:
-        answer = subprocess.run([PYTHON, "-c", question], check=False, capture_output=True)
+        answer = subprocess.run(
+            [VENV / "bin" / "pip", "--version"], check=False, capture_output=True, text=True
+        )
     except OSError:
         return False
-    return answer.returncode == 0
+    return answer.stdout.strip().endswith("(python {}.{})".format(*PYTHON_WANTED))
 
 
 def install_packages() -> None:

@@ -45,6 +45,21 @@ def test_another_tag_is_another_step() -> None:
     assert install.fingerprint_of(first) != install.fingerprint_of(second)
 
 
+def test_an_environment_that_was_moved_is_not_taken_for_a_working_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pip = tmp_path / "bin" / "pip"
+    pip.parent.mkdir()
+    monkeypatch.setattr(install, "VENV", tmp_path)
+    assert not install.environment_works(), "there is nothing at all"
+    pip.write_text("#!/nowhere/bin/python\n")
+    pip.chmod(0o755)
+    assert not install.environment_works(), "its interpreter is gone"
+    for version, works in (("3.11", True), ("3.12", False)):
+        pip.write_text(f"#!/bin/sh\necho 'pip 1.0 from /x/pip (python {version})'\n")
+        assert install.environment_works() is works
+
+
 def test_another_python_is_refused_with_a_hint(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
