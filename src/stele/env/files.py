@@ -254,8 +254,7 @@ class KernelFileSystem:
     def _write_temporary(self, path: str, buffers: tuple[ReadableBuffer, ...]) -> str:
         paths.validated(path)
         token = self._random.bytes(_TEMPORARY_TOKEN_BYTES).hex()
-        name = f".{paths.basename(path)}.{token}{TEMPORARY_SUFFIX}"
-        temporary = paths.join(paths.parent(path), name)
+        temporary = paths.join(paths.parent(path), f".{token}{TEMPORARY_SUFFIX}")
         file = self.create(temporary)
         with self._removing_on_error(temporary), file:
             file.write(*buffers)

@@ -65,9 +65,12 @@ class MemoryKernel:
                 self.close(descriptor)
 
     def _begin(self, call: Call) -> Failure | None:
+        self._require_alive()
+        return self.faults.next(call)
+
+    def _require_alive(self) -> None:
         if not self._alive:
             raise SimulatedCrash("this process was killed")
-        return self.faults.next(call)
 
     # Paths.
 
@@ -153,6 +156,7 @@ class MemoryKernel:
 
     def size(self, descriptor: int) -> int:
         with self.disk.mutex:
+            self._require_alive()
             return len(self.disk.file(self._open[descriptor].inode).live)
 
     def write(self, descriptor: int, buffers: Sequence[memoryview], offset: int) -> int:
@@ -180,8 +184,11 @@ class MemoryKernel:
             return data[: (len(data) + 1) // 2] if failure is Failure.SHORT else data
 
     def truncate(self, descriptor: int, length: int) -> None:
-        target = self._open[descriptor]
-        self._perform(Call.CUT, lambda: self.disk.cut(target.inode, length, target.path))
+        def effect() -> None:
+            target = self._open[descriptor]
+            self.disk.cut(target.inode, length, target.path)
+
+        self._perform(Call.CUT, effect)
 
     def sync(self, descriptor: int) -> None:
         self._sync(Call.SYNC, descriptor)
@@ -191,8 +198,8 @@ class MemoryKernel:
 
     def _sync(self, call: Call, descriptor: int) -> None:
         with self.disk.mutex:
-            target = self._open[descriptor]
             failure = self._begin(call)
+            target = self._open[descriptor]
             if failure is Failure.EIO:
                 self.disk.fail_sync(target.inode, target.path)
                 raise _error(errno.EIO)

@@ -12,8 +12,8 @@ from functools import lru_cache
 
 from stele.errors import InvalidArgument, LimitExceeded
 
-NAME_BYTES_MAX = 200
-"""Linux allows 255; the rest is room for what a temporary name adds."""
+NAME_BYTES_MAX = 255
+"""What Linux allows."""
 
 PATH_BYTES_MAX = 1024
 """Linux allows 4096 with the root in front."""

@@ -1,8 +1,9 @@
 """The ports: everything the engine may know of the world.
 
 Deciding code takes these as arguments and never imports ``os``, ``time``, ``random`` or
-``socket``. Each port has a real version (``posix``, ``real``, ``sockets``) and a deterministic one
-(``memory_fs``, ``memory``) that pass one conformance suite; the simulator builds on the latter.
+``socket``. Each port has a real version (``posix``, ``real``, and ``stele.rpc.network``, which
+brings TLS) and a deterministic one (``memory_fs``, ``memory``, ``memory_network``) on which the
+simulator builds; both file systems pass one conformance suite.
 
 What is durable when
 --------------------
