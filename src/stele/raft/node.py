@@ -132,33 +132,22 @@ class RaftNode:
             replication.send_appends(s)
         offered, hard = self._offered_hard_state, s.hard_state()
         entries = s.log.take_unwritten()
-        promised = (hard.term, hard.vote) != (offered.term, offered.vote)
+        promised = hard.term != offered.term or hard.vote != offered.vote
         needs_sync = promised or bool(entries) or s.snapshot_to_install is not None
         if s.messages_after_sync and not needs_sync and s.log.ledger.idle:
             # All that is known here is durable, so these answers have nothing to wait for.
-            s.messages.extend(s.messages_after_sync)
+            s.messages += s.messages_after_sync
             s.messages_after_sync = []
-        ready = Ready(
-            self._number + 1,
-            hard if hard != offered else None,
-            s.snapshot_to_install,
-            entries,
-            needs_sync,
-            tuple(s.messages),
-            tuple(s.messages_after_sync),
-            s.log.take_committed(s.config.committed_bytes_max),
-            tuple(s.read_states),
-            tuple(s.aborted_reads),
-            tuple(s.snapshots_wanted),
-        )
-        if ready.is_empty:
+        committed = s.log.take_committed(s.config.committed_bytes_max)
+        advanced = hard.commit != offered.commit
+        if not (needs_sync or advanced or committed or s.has_output):
             return None
-        self._number = ready.number
+        self._number += 1
         self._offered_hard_state = hard
         if needs_sync:
-            s.log.ledger.begin(ready.number, s.log.last_index, s.term)
-        s.clear_output()
-        return ready
+            s.log.ledger.begin(self._number, s.log.last_index, s.term)
+        written = hard if promised or advanced else None
+        return s.take_ready(self._number, written, entries, committed, needs_sync=needs_sync)
 
     def persisted(self, number: int) -> None:
         """See ``RaftCore``."""

@@ -50,20 +50,6 @@ class Ready(msgspec.Struct, frozen=True, gc=False):
     snapshots_wanted: tuple[int, ...]
     """Peers that need a state image: make one, then ``begin_snapshot``."""
 
-    @property
-    def is_empty(self) -> bool:
-        """Nothing to write, send, apply or answer."""
-        return not (
-            self.needs_sync
-            or self.hard_state is not None
-            or self.messages
-            or self.messages_after_sync
-            or self.committed
-            or self.read_states
-            or self.aborted_reads
-            or self.snapshots_wanted
-        )
-
 
 class Proposed(msgspec.Struct, frozen=True, gc=False):
     """Where proposals went. They are committed if and only if the entry that is applied at the

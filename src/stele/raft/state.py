@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 
 from stele.errors import NotLeader
 from stele.raft.config import RaftConfig
-from stele.raft.entries import NOBODY, HardState, Snapshot
+from stele.raft.entries import NOBODY, Entry, HardState, Snapshot
 from stele.raft.log import RaftLog
 from stele.raft.membership import Membership
 from stele.raft.messages import Message
 from stele.raft.progress import Progress
 from stele.raft.read_index import ForwardedReads, ReadRounds
-from stele.raft.ready import ReadState
+from stele.raft.ready import ReadState, Ready
 
 Draw = Callable[[int], int]
 """``draw(n)`` gives a number from 0 to n - 1. The host hands in the dice."""
@@ -95,14 +95,47 @@ class RaftState:
         """
         self.messages_after_sync.append(message)
 
-    def clear_output(self) -> None:
-        """Everything collected for the host has been handed over."""
+    @property
+    def has_output(self) -> bool:
+        """Whether something besides writes and commits waits for the host."""
+        return bool(
+            self.messages
+            or self.messages_after_sync
+            or self.read_states
+            or self.aborted_reads
+            or self.snapshots_wanted
+        )
+
+    def take_ready(
+        self,
+        number: int,
+        hard_state: HardState | None,
+        entries: tuple[Entry, ...],
+        committed: tuple[Entry, ...],
+        *,
+        needs_sync: bool,
+    ) -> Ready:
+        """Hand everything collected over to the host."""
+        ready = Ready(
+            number,
+            hard_state,
+            self.snapshot_to_install,
+            entries,
+            needs_sync,
+            tuple(self.messages),
+            tuple(self.messages_after_sync),
+            committed,
+            tuple(self.read_states),
+            tuple(self.aborted_reads),
+            tuple(self.snapshots_wanted),
+        )
         self.messages = []
         self.messages_after_sync = []
         self.read_states = []
         self.aborted_reads = []
         self.snapshots_wanted = []
         self.snapshot_to_install = None
+        return ready
 
     def require_leader(self) -> None:
         """Refuse what only a leader can do, naming the leader if one is known."""

@@ -16,6 +16,8 @@ from stele.sim.raft_world import TICK_MS, RaftWorld, Weather
 
 FAULT_GAP_MS = 60
 CLIENT_GAP_MS = 6
+CALM_CLIENT_GAP_MS = 25
+CHORES_IN_CALM = 5
 OUTAGE_MS_MAX = 300
 HOSTS_MAX = 8
 
@@ -148,18 +150,21 @@ class Clients:
             self._change,
             self._report_unreachable,
         ]
-        self.operator = True
-        """When off, only proposals and reads are made."""
-
+        self._calm = False
         world.after(CLIENT_GAP_MS, "client", None, self._act, None)
+
+    def calm_down(self) -> None:
+        """From now on only proposals and reads, and fewer of them."""
+        self._calm = True
 
     def _act(self, _: None) -> None:
         world = self._world
-        chore = self._chores[world.draw(len(self._chores) if self.operator else 5)]
+        chore = self._chores[world.draw(CHORES_IN_CALM if self._calm else len(self._chores))]
         host = self._find(leader=world.draw(4) != 0)
         if host is not None:
             chore(host)
-        world.after(1 + world.draw(2 * CLIENT_GAP_MS), "client", None, self._act, None)
+        gap = CALM_CLIENT_GAP_MS if self._calm else 1 + world.draw(2 * CLIENT_GAP_MS)
+        world.after(gap, "client", None, self._act, None)
 
     def _find(self, *, leader: bool) -> Host | None:
         """A running host; mostly one that thinks it leads, as clients follow hints."""

@@ -31,7 +31,7 @@ SETTLE_TICKS_MAX = 60 * SIM_CONFIG.election_ticks
 QUIET_TICKS = 3 * SIM_CONFIG.election_ticks
 """Lets the last delayed messages arrive, and a transfer that was asked for come to its end."""
 
-STABLE_TICKS = 5 * SIM_CONFIG.election_ticks
+STABLE_TICKS = 4 * SIM_CONFIG.election_ticks
 
 EXPECTED_PER_SEED = {
     "elections": 1.0,
@@ -60,7 +60,7 @@ VACUITY_SEEDS_MIN = 100
 class RaftSimOptions:
     """How long a run is."""
 
-    chaos_events: int = 1_500
+    chaos_events: int = 1_400
     keep_trace: bool = False
 
 
@@ -105,7 +105,7 @@ def _live(world: RaftWorld, options: RaftSimOptions) -> None:
     while world.events < options.chaos_events:
         world.step()
     nemesis.rest()
-    clients.operator = False
+    clients.calm_down()
     _settle(world)
     _stay(world)
 
