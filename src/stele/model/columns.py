@@ -76,6 +76,15 @@ def check_qualifier(qualifier: object) -> bytes:
     return qualifier
 
 
+def column_name(family: str, qualifier: bytes) -> str | bytes:
+    """``family:qualifier`` as text, or as bytes where the qualifier is not UTF-8."""
+    raw = family.encode() + b":" + qualifier
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return raw
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Column:
     """One exact column. Columns compare in the order of cells."""
@@ -99,11 +108,7 @@ class Column:
     @property
     def name(self) -> str | bytes:
         """What :meth:`parse` turns back into this column: text, or bytes if it is not UTF-8."""
-        raw = self.family.encode() + b":" + self.qualifier
-        try:
-            return raw.decode()
-        except UnicodeDecodeError:
-            return raw
+        return column_name(self.family, self.qualifier)
 
     def __str__(self) -> str:
         return f"{self.family}:{self.qualifier.decode('utf-8', 'backslashreplace')}"

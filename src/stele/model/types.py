@@ -120,8 +120,8 @@ def _kind(arrow: pa.DataType) -> str:
         "bool": pa.types.is_boolean,
         "date": pa.types.is_date,
         "decimal": pa.types.is_decimal,
-        "string": _is_text,
-        "binary": _is_bytes,
+        "string": is_text,
+        "binary": is_bytes,
     }
     for kind, test in kinds.items():
         if test(arrow):
@@ -131,14 +131,16 @@ def _kind(arrow: pa.DataType) -> str:
     return str(arrow)
 
 
-def _is_text(arrow: pa.DataType) -> bool:
+def is_text(arrow: pa.DataType) -> bool:
+    """Whether this is one of Arrow's types of text."""
     types = pa.types
     return bool(
         types.is_string(arrow) or types.is_large_string(arrow) or types.is_string_view(arrow)
     )
 
 
-def _is_bytes(arrow: pa.DataType) -> bool:
+def is_bytes(arrow: pa.DataType) -> bool:
+    """Whether this is one of Arrow's types of bytes."""
     types = pa.types
     variable = types.is_binary(arrow) or types.is_large_binary(arrow)
     return bool(variable or types.is_fixed_size_binary(arrow) or types.is_binary_view(arrow))
