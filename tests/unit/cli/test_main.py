@@ -25,10 +25,12 @@ HELP_CPU_SECONDS_MAX = 0.3
 HEAVY = ("numba", "llvmlite", "numpy", "pyarrow", "pyspark", "pandas", "msgspec", "asyncio")
 
 Run = Callable[[Namespace, Output], int]
+Plant = Callable[[Run], None]
+Capture = pytest.CaptureFixture[str]
 
 
 @pytest.fixture
-def plant(monkeypatch: pytest.MonkeyPatch) -> Callable[[Run], None]:
+def plant(monkeypatch: pytest.MonkeyPatch) -> Plant:
     """Makes a command ``planted`` that does what a test wants."""
 
     def planting(run: Run) -> None:
@@ -42,7 +44,7 @@ def plant(monkeypatch: pytest.MonkeyPatch) -> Callable[[Run], None]:
     return planting
 
 
-def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_teaches(capsys: Capture) -> None:
     assert main.main(["--help"]) == 0
     text = capsys.readouterr().out
     assert text.startswith("Stele is a tablet store")
@@ -53,17 +55,17 @@ def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
     assert max(map(len, text.splitlines())) <= 100
 
 
-def test_no_command_prints_the_help_and_fails(capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_command_prints_the_help_and_fails(capsys: Capture) -> None:
     assert main.main([]) == exit_codes.USAGE
     assert capsys.readouterr().out == main.help_text() + "\n"
 
 
-def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+def test_version(capsys: Capture) -> None:
     assert main.main(["--version"]) == 0
     assert capsys.readouterr().out == f"stele {__version__}\n"
 
 
-def test_a_commands_own_help_is_its_docstring(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_commands_own_help_is_its_docstring(capsys: Capture) -> None:
     assert main.main(["doctor", "--help"]) == 0
     assert "Check that this machine is fit" in capsys.readouterr().out
 
@@ -79,29 +81,23 @@ def test_a_commands_own_help_is_its_docstring(capsys: pytest.CaptureFixture[str]
         (["doctor", "--path"], "argument --path: expected one argument; see stele doctor --help"),
     ],
 )
-def test_a_mistake_is_one_sentence(
-    capsys: pytest.CaptureFixture[str], words: list[str], complaint: str
-) -> None:
+def test_a_mistake_is_one_sentence(capsys: Capture, words: list[str], complaint: str) -> None:
     assert main.main(words) == exit_codes.USAGE
     assert capsys.readouterr() == ("", f"stele: {complaint}\n")
 
 
 @pytest.mark.parametrize("words", [["--json", "version"], ["version", "--json"]])
-def test_json_may_stand_on_either_side(
-    capsys: pytest.CaptureFixture[str], words: list[str]
-) -> None:
+def test_json_may_stand_on_either_side(capsys: Capture, words: list[str]) -> None:
     assert main.main(words) == 0
     assert json.loads(capsys.readouterr().out)["stele"] == __version__
 
 
-def test_json_after_the_double_dash_is_data(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_after_the_double_dash_is_data(capsys: Capture) -> None:
     assert main.main(["version", "--", "--json"]) == exit_codes.USAGE
     assert capsys.readouterr().err.startswith("stele: unrecognized arguments")
 
 
-def test_an_error_becomes_a_sentence_and_a_code(
-    capsys: pytest.CaptureFixture[str], plant: Callable[[Run], None]
-) -> None:
+def test_an_error_becomes_a_sentence_and_a_code(capsys: Capture, plant: Plant) -> None:
     def run(_arguments: Namespace, _output: Output) -> int:
         raise errors.Throttled("the memory budget of 64 MiB is full")
 
@@ -110,7 +106,7 @@ def test_an_error_becomes_a_sentence_and_a_code(
     assert capsys.readouterr() == ("", "stele: the memory budget of 64 MiB is full\n")
 
 
-def test_an_error_as_json(capsys: pytest.CaptureFixture[str], plant: Callable[[Run], None]) -> None:
+def test_an_error_as_json(capsys: Capture, plant: Plant) -> None:
     def run(_arguments: Namespace, _output: Output) -> int:
         raise errors.TableNotFound("no table 'x'")
 
@@ -119,9 +115,7 @@ def test_an_error_as_json(capsys: pytest.CaptureFixture[str], plant: Callable[[R
     assert json.loads(capsys.readouterr().err)["error"] == "TableNotFound"
 
 
-def test_a_bug_shows_its_trace(
-    capsys: pytest.CaptureFixture[str], plant: Callable[[Run], None]
-) -> None:
+def test_a_bug_shows_its_trace(capsys: Capture, plant: Plant) -> None:
     def run(_arguments: Namespace, _output: Output) -> int:
         raise KeyError("whoops")
 
@@ -130,9 +124,7 @@ def test_a_bug_shows_its_trace(
     assert "Traceback" in capsys.readouterr().err
 
 
-def test_an_interrupt_is_quiet(
-    capsys: pytest.CaptureFixture[str], plant: Callable[[Run], None]
-) -> None:
+def test_an_interrupt_is_quiet(capsys: Capture, plant: Plant) -> None:
     def run(_arguments: Namespace, _output: Output) -> int:
         signal.raise_signal(signal.SIGINT)
         return 0
@@ -163,16 +155,12 @@ def test_closed_output_is_quiet() -> None:
     assert (result.returncode, result.stderr) == (0, b"")
 
 
-def test_subcommands_of_a_command_complain_alike(
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    plant: Callable[[Run], None],
-) -> None:
+def test_subcommands_of_a_command_complain_alike(capsys: Capture, plant: Plant) -> None:
     def configure(parser: ArgumentParser) -> None:
         parser.add_subparsers(required=True, dest="action").add_parser("create")
 
     plant(lambda _arguments, _output: 0)
-    monkeypatch.setattr(sys.modules["planted"], "configure", configure)
+    vars(sys.modules["planted"])["configure"] = configure
     assert main.main(["planted", "create"]) == 0
     assert main.main(["planted", "crate"]) == exit_codes.USAGE
     assert "invalid choice: 'crate'" in capsys.readouterr().err

@@ -37,9 +37,7 @@ def test_packages_come_from_the_distribution(monkeypatch: pytest.MonkeyPatch) ->
     ]
 
 
-def test_without_an_installation_there_is_nothing_to_compare(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_uninstalled_there_is_nothing_to_compare(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(probes, "DISTRIBUTION", "no-such-distribution")
     assert probes.probe_packages() == []
 
