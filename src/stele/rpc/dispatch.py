@@ -59,7 +59,7 @@ class Dispatcher:
         return {
             number: binding
             for number, binding in self._bindings.items()
-            if not binding.method.permission.roles.isdisjoint(peer.roles)
+            if binding.method.permission.admits(peer)
         }
 
     def prepare(self, call: Call, peer: PeerIdentity, permitted: Mapping[int, Binding]) -> Prepared:
@@ -73,7 +73,7 @@ class Dispatcher:
             caller = self._origin(call.origin, peer)
             client_id = call.origin.client_id
             binding = self._bindings.get(call.method)
-            if binding is None or binding.method.permission.roles.isdisjoint(caller.roles):
+            if binding is None or not binding.method.permission.admits(caller):
                 raise self._refusal(call, caller)
         method = binding.method
         if (
@@ -96,10 +96,7 @@ class Dispatcher:
         binding = self._bindings.get(call.method)
         if binding is None:
             return UnsupportedFormat(f"method {wire.method_name(call.method)} is not served here")
-        method = binding.method
-        return PermissionDenied(
-            f"{caller} may not call {method.full_name}: it needs {method.permission.action}"
-        )
+        return binding.method.permission.denial(caller, binding.method.full_name)
 
     def _origin(self, origin: wire.Origin, peer: PeerIdentity) -> PeerIdentity:
         if self._forwarders.isdisjoint(peer.roles):

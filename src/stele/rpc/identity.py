@@ -74,10 +74,13 @@ class Permission:
     action: str
     roles: frozenset[Role]
 
-    def check(self, identity: PeerIdentity, method: str) -> None:
-        """Raise `PermissionDenied` unless one of the caller's roles is allowed."""
-        if self.roles.isdisjoint(identity.roles):
-            raise PermissionDenied(f"{identity} may not call {method}: it needs {self.action}")
+    def admits(self, identity: PeerIdentity) -> bool:
+        """Whether one of the caller's roles is allowed."""
+        return not self.roles.isdisjoint(identity.roles)
+
+    def denial(self, identity: PeerIdentity, method: str) -> PermissionDenied:
+        """What a caller is told that is not admitted."""
+        return PermissionDenied(f"{identity} may not call {method}: it needs {self.action}")
 
 
 def allow(action: str, *roles: Role) -> Permission:

@@ -30,35 +30,35 @@ HEADER_BYTES: Final = HEADER.size
 # Python code. KIND_NAMES is for people.
 HELLO: Final = 1
 REQUEST: Final = 2
-RESPONSE: Final = 3
-ERROR: Final = 4
-ITEM: Final = 5
-END: Final = 6
-CANCEL: Final = 7
-ONE_WAY: Final = 8
-CREDIT: Final = 9
-PING: Final = 10
-PONG: Final = 11
-GOAWAY: Final = 12
-OPEN: Final = 13
+OPEN: Final = 3
+ONE_WAY: Final = 4
+RESPONSE: Final = 5
+ERROR: Final = 6
+ITEM: Final = 7
+END: Final = 8
+CANCEL: Final = 9
+CREDIT: Final = 10
+PING: Final = 11
+PONG: Final = 12
+GOAWAY: Final = 13
 
 KIND_NAMES: Final = {
     HELLO: "hello",
     REQUEST: "request",
+    OPEN: "open",
+    ONE_WAY: "one-way",
     RESPONSE: "response",
     ERROR: "error",
     ITEM: "item",
     END: "end",
     CANCEL: "cancel",
-    ONE_WAY: "one-way",
     CREDIT: "credit",
     PING: "ping",
     PONG: "pong",
     GOAWAY: "goaway",
-    OPEN: "open",
 }
 
-KIND_MAX: Final = OPEN
+KIND_MAX: Final = GOAWAY
 
 FLAG_ATTACHED: Final = 1
 """The payload opens with an attachment table and ends with raw attachments."""
