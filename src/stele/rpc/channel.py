@@ -27,7 +27,16 @@ from stele.rpc.fork import ForkGuard
 from stele.rpc.framing import Buffer
 from stele.rpc.limits import SECOND_US
 from stele.rpc.network import SocketNetwork
-from stele.rpc.service import OneWay, Reply, Req, Resp, ServerStream, Unary, encode_message
+from stele.rpc.service import (
+    OneWay,
+    Reply,
+    Req,
+    Resp,
+    ServerStream,
+    Unary,
+    encode_message,
+    read_response,
+)
 from stele.rpc.stream import Stream
 from stele.rpc.tls import Credentials
 from stele.rpc.wire_format import Origin
@@ -86,7 +95,7 @@ class Channel:
         answer = await session.exchange(
             method.number, encode_message(request), deadline_us, (), origin
         )
-        return _decoded(method, answer.body)
+        return read_response(method, answer.body)
 
     async def call_attached(
         self,
@@ -104,7 +113,7 @@ class Channel:
         answer = await session.exchange(
             method.number, encode_message(request), deadline_us, attachments, origin
         )
-        return Reply(_decoded(method, answer.body), answer.attachments)
+        return Reply(read_response(method, answer.body), answer.attachments)
 
     async def stream(
         self,
@@ -124,8 +133,7 @@ class Channel:
             NO_DEADLINE if timeout_s is None else deadline_us,
             origin,
         )
-        assert method.decode_response is not None
-        return Stream(session, request_id, inbox, method.decode_response, self._loop)
+        return Stream(session, request_id, inbox, method, self._loop)
 
     def send(
         self,
@@ -241,12 +249,3 @@ class Channel:
         self._failures += 1
         dice = self._random.below(self._backoff.span_us(self._failures) // 2)
         self._retry_at_us = self._now_us() + self._backoff.wait_us(self._failures, dice)
-
-
-def _decoded(method: Unary[Req, Resp], body: Buffer) -> Resp:
-    assert method.decode_response is not None
-    try:
-        response: Resp = method.decode_response(body)
-    except (ValueError, RecursionError) as error:
-        raise Unavailable(f"the answer to {method.full_name} cannot be read: {error}") from error
-    return response

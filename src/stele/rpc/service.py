@@ -24,7 +24,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
-from stele.errors import InvalidArgument
+from stele.errors import InvalidArgument, UnsupportedFormat
 from stele.rpc.framing import Buffer
 from stele.rpc.identity import PeerIdentity, Permission
 from stele.rpc.limits import MIB
@@ -138,6 +138,16 @@ class OneWay(Method, Generic[Req]):
     def handled_by(self, function: OneWayHandler[Req]) -> Binding:
         """Serve it by a coroutine function, or by a plain one."""
         return Binding(self, function, inspect.iscoroutinefunction(function))
+
+
+def read_response(method: Unary[Req, Resp] | ServerStream[Req, Resp], body: Buffer) -> Resp:
+    """The message in an answer. One that does not fit its type comes from another version."""
+    assert method.decode_response is not None, "only methods with answers come here"
+    try:
+        response: Resp = method.decode_response(body)
+    except (ValueError, RecursionError) as error:
+        raise UnsupportedFormat(f"the answer to {method.full_name}: {error}") from error
+    return response
 
 
 class Registry:

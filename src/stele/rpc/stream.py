@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
 from types import TracebackType
-from typing import Generic, Protocol, Self
+from typing import Any, Generic, Protocol, Self
 
 from stele.errors import SteleError
 from stele.rpc.events import Item
-from stele.rpc.framing import Buffer
-from stele.rpc.service import Reply, Resp
+from stele.rpc.service import Reply, Resp, ServerStream, read_response
 
 
 class StreamSource(Protocol):
@@ -73,13 +71,13 @@ class Stream(Generic[Resp]):
         source: StreamSource,
         request_id: int,
         inbox: Inbox,
-        decode: Callable[[Buffer], Resp],
+        method: ServerStream[Any, Resp],
         loop: asyncio.AbstractEventLoop,
     ):
         self._source = source
         self._request_id = request_id
         self._inbox = inbox
-        self._decode = decode
+        self._method = method
         self._loop = loop
         self._closed = False
 
@@ -132,7 +130,7 @@ class Stream(Generic[Resp]):
     def _take(self) -> Reply[Resp]:
         item = self._inbox.items.popleft()
         self._source.consumed(self._request_id, item.weight)
-        return Reply(self._decode(item.body), item.attachments)
+        return Reply(read_response(self._method, item.body), item.attachments)
 
     def _close(self) -> None:
         if not self._closed:
