@@ -128,7 +128,7 @@ class PosixFileSystem(KernelFileSystem):
     def __init__(self, root: str | os.PathLike[str]) -> None:
         path = os.path.realpath(root)
         try:
-            os.makedirs(path, DIRECTORY_MODE, exist_ok=True)
+            _make_root(path)
         except OSError as error:
             raise meaning(error, Purpose.WRITE, "make directory", path) from error
         super().__init__(PosixKernel(path), SystemRandom())
@@ -138,6 +138,19 @@ class PosixFileSystem(KernelFileSystem):
         lock = super().lock_exclusive(path)
         _held_locks.add(lock)
         return lock
+
+
+def _make_root(path: str) -> None:
+    """Make the directory and its missing parents, each durable in the one above it."""
+    above = os.path.dirname(path)
+    if not os.path.isdir(path):
+        _make_root(above)
+        os.mkdir(path, DIRECTORY_MODE)
+        descriptor = os.open(above, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 _held_locks: weakref.WeakSet[KernelFileLock] = weakref.WeakSet()

@@ -21,6 +21,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 SECTOR_BYTES = 512
 
@@ -129,7 +130,12 @@ class UnsyncedFile:
 
     def state_count(self) -> int:
         """How many ways there are to choose a length and a version of each sector."""
-        count = len(set(self.lengths))
+        return prod(len(sector.contents) for sector in self.sectors) * len(set(self.lengths))
+
+    def state(self, number: int) -> bytes:
+        """The state of that number, from 0 to ``state_count() - 1``; some may be equal."""
+        versions = []
         for sector in self.sectors:
-            count *= len(sector.contents)
-        return count
+            number, version = divmod(number, len(sector.contents))
+            versions.append(version)
+        return self.assemble(sorted(set(self.lengths))[number], versions)

@@ -31,8 +31,8 @@ nothing is lost, but what was unsynced still is. What the first recovery returne
 acknowledged in the second: a reader may have seen it. (A recovery that trusts unsynced bytes of a
 killed process without ``sync_file`` fails exactly here.)
 
-Trying little must not look like success: ``CrashReport.require`` fails when too few states of some
-kind were tried.
+Trying little must not look like success: ``CrashReport.require`` fails when too few states were
+checked, or too few choices of some kind tried.
 """
 
 from __future__ import annotations
@@ -109,7 +109,12 @@ def require_minimums(counters: Mapping[str, int], minimums: Mapping[str, int]) -
 
 @dataclass(slots=True)
 class CrashReport:
-    """What an exploration did."""
+    """What an exploration did.
+
+    ``states`` counts distinct states that were checked; ``kinds`` counts all choices tried, also
+    those that led to a state checked before; ``moments_exhausted`` counts the moments at which
+    every combination the model allows was tried.
+    """
 
     seed: int
     steps: int = 0
@@ -122,12 +127,12 @@ class CrashReport:
     kinds: Counter[Kind] = field(default_factory=Counter)
 
     def require(self, **minimums: int) -> Self:
-        """Fail unless every named counter, or kind of state, reached its minimum."""
+        """Fail unless every named counter, or kind of choice, reached its minimum."""
         require_minimums(self.as_dict(), minimums)
         return self
 
     def as_dict(self) -> dict[str, int]:
-        """All counters, with the kinds of states beside the rest."""
+        """All counters, with the kinds of choices beside the rest."""
         named = {name: getattr(self, name) for name in self.__slots__ if name != "kinds"}
         return {**named, **{kind.value: self.kinds[kind] for kind in Kind}}
 
@@ -183,21 +188,23 @@ class _Explorer:
         self.report = CrashReport(seed)
 
     def explore(self, start: Disk, steps: Sequence[Step], notes: Notes) -> None:
-        """Every moment of a trace, each with its share of the states that are left."""
+        """Every moment of a trace, or a sample of them, each with its share of the budget."""
         moments = self._choose_moments(len(steps))
+        needs = [Moment(d).combination_count() for _, d in _replayed(start, steps, moments)]
+        shares = fair_shares(needs, self._states_max)
         seen: set[tuple[int, int]] = set()
-        for index, (made, disk) in enumerate(_replayed(start, steps, moments)):
+        for (made, disk), need, share in zip(
+            _replayed(start, steps, moments), needs, shares, strict=True
+        ):
             point = _point(notes, steps, made)
-            left = self._states_max - self.report.states
-            share = max(left // (len(moments) - index), STATES_PER_MOMENT_MIN)
-            for chosen, image in self._states(disk, share, len(point.acked), seen):
+            tried = self.report.kinds
+            for chosen, image in self._states(disk, share, len(point.acked), seen, tried):
                 self.report.states += 1
-                self.report.kinds[chosen.kind] += 1
                 struck = replace(point, label=f"{point.label}\nchoice: {chosen.label}")
                 self._struck.offer(image, struck)
                 self._verify(image, struck)
             self.report.moments += 1
-            self.report.moments_exhausted += Moment(disk).combination_count() <= share
+            self.report.moments_exhausted += need <= share
             if disk.dirty():
                 self._killed.offer(disk, replace(point, label=f"{point.label}\nchoice: killed"))
 
@@ -206,11 +213,17 @@ class _Explorer:
         return _sample_with_last(self._dice, steps + 1, affordable)
 
     def _states(
-        self, disk: Disk, count_max: int, acked: int, seen: set[tuple[int, int]]
+        self,
+        disk: Disk,
+        count_max: int,
+        acked: int,
+        seen: set[tuple[int, int]],
+        tried: Counter[Kind],
     ) -> Iterator[tuple[Chosen, Disk]]:
         """New crash states of one moment, until there are enough or no more are found."""
         found = misses = 0
         for chosen in self._choices(Moment(disk), count_max):
+            tried[chosen.kind] += 1
             image = disk.crash(chosen)
             key = (image.fingerprint(), acked)
             if key in seen:
@@ -255,7 +268,8 @@ class _Explorer:
             finished = made == len(steps)
             acked = acked_after if finished else point.acked
             where = f"{point.label}\nthen, in recovery, {_describe(steps, made)}"
-            for chosen, image in self._states(disk, NESTED_STATES_PER_MOMENT, len(acked), seen):
+            count_max = NESTED_STATES_PER_MOMENT
+            for chosen, image in self._states(disk, count_max, len(acked), seen, Counter()):
                 self.report.nested_states += 1
                 label = f"{where}\nchoice: {chosen.label}"
                 self._verify(image, replace(point, acked=acked, label=label))
@@ -290,6 +304,15 @@ class _Reservoir:
             self.kept.append((disk.copy(), point))
         elif (index := self._dice.randrange(self._offered)) < self._size:
             self.kept[index] = (disk.copy(), point)
+
+
+def fair_shares(needs: Sequence[int], budget: int) -> list[int]:
+    """Divide a budget: nobody gets more than it needs, and those who want more get the same."""
+    shares = [0] * len(needs)
+    for served, index in enumerate(sorted(range(len(needs)), key=needs.__getitem__)):
+        shares[index] = min(needs[index], budget // (len(needs) - served))
+        budget -= shares[index]
+    return shares
 
 
 def _sample_with_last(dice: random.Random, count: int, size: int) -> list[int]:

@@ -7,7 +7,8 @@ A disk with unsynced changes has more crash states than can be tried. They come 
               and without its full length; a file cut back to each earlier moment, the others kept
               or lost; each change of a name alone lost, alone kept
 ``further``   *all* combinations of sector versions, lengths and name changes where they are few
-              enough; else random ones by seed, without end
+              enough; else, by seed, an even sample of them; else random ones without end, in which
+              few, half or most of the sectors have arrived
 
 Older torn writes need no choice of their own: they were the newest at an earlier moment of the
 trace. Choices may repeat a state; the explorer removes duplicates by the hash of what is left.
@@ -24,13 +25,20 @@ from enum import Enum
 from stele.env.disk import Choice, Directory, Disk, File, KeepUnsynced, LoseUnsynced
 from stele.env.unsynced import UnsyncedFile
 
+NUMBERED_COMBINATIONS_MAX = 1 << 20
+"""Up to this many, random combinations are drawn by number, so that none is drawn twice."""
+
+DRAWN_PER_WANTED = 4
+"""Different combinations may be equal states: draw so many for each one wanted."""
+
 _DENSITIES = (0.06, 0.5, 0.94)
+_ALL_NAMES_KEPT = 0.75
 
 Remains = Callable[[UnsyncedFile], bytes]
 
 
 class Kind(Enum):
-    """What is special about a choice; reports count states by it."""
+    """What is special about a choice; reports count by it."""
 
     LOST = "lost"
     KEPT = "kept"
@@ -93,9 +101,14 @@ class Moment:
 
     def further(self, seed: int, combinations_max: int) -> Iterator[Chosen]:
         """All combinations if there are at most ``combinations_max``, else random ones."""
-        if self.combination_count() <= combinations_max:
-            return self._combined()
-        return self._scattered(seed)
+        dice = random.Random(seed)  # noqa: S311 - repeatable is the point
+        count = self.combination_count()
+        if count <= combinations_max:
+            return map(self._combination, range(count))
+        if count <= NUMBERED_COMBINATIONS_MAX:
+            drawn = min(count, DRAWN_PER_WANTED * combinations_max)
+            return map(self._combination, dice.sample(range(count), drawn))
+        return self._scattered(dice)
 
     def combination_count(self) -> int:
         """How many combinations there are, counting equal ones apart."""
@@ -104,17 +117,20 @@ class Moment:
             count *= file.state_count()
         return count
 
-    def _combined(self) -> Iterator[Chosen]:
-        contents = itertools.product(*(_all_contents(file) for file in self.files.values()))
-        names = itertools.product(*(range(1 << count) for count in self.name_changes.values()))
-        for number, (data, kept) in enumerate(itertools.product(contents, names)):
-            yield self._exact(Kind.COMBINED, f"combination {number}", data, kept)
+    def _combination(self, number: int) -> Chosen:
+        data, kept, rest = [], [], number
+        for file in self.files.values():
+            rest, part = divmod(rest, file.state_count())
+            data.append(file.state(part))
+        for count in self.name_changes.values():
+            rest, part = divmod(rest, 1 << count)
+            kept.append(part)
+        return self._exact(Kind.COMBINED, f"combination {number}", data, kept)
 
-    def _scattered(self, seed: int) -> Iterator[Chosen]:
-        dice = random.Random(seed)  # noqa: S311 - repeatable is the point
+    def _scattered(self, dice: random.Random) -> Iterator[Chosen]:
         for number in itertools.count():
             data = [_scatter(file, dice) for file in self.files.values()]
-            kept = [dice.getrandbits(count) for count in self.name_changes.values()]
+            kept = [_scatter_names(count, dice) for count in self.name_changes.values()]
             yield self._exact(Kind.SCATTERED, f"scattered {number}", data, kept)
 
     def _exact(self, kind: Kind, label: str, data: Sequence[bytes], kept: Sequence[int]) -> Chosen:
@@ -161,26 +177,22 @@ def _torn(change: int, kept: int, *, extended: bool) -> Remains:
     return lambda file: file.torn(change, kept, extended=extended)
 
 
-def _all_contents(file: UnsyncedFile) -> list[bytes]:
-    versions = [range(len(sector.contents)) for sector in file.sectors]
-    found = {
-        file.assemble(length, picked)
-        for length in set(file.lengths)
-        for picked in itertools.product(*versions)
-    }
-    return sorted(found)
-
-
 def _exactly(content: bytes) -> Remains:
     return lambda _file: content
 
 
 def _scatter(file: UnsyncedFile, dice: random.Random) -> bytes:
     """Each sector as of a later or an earlier moment, one of them the rule or both as often."""
-    late = dice.randrange(len(file.lengths))
-    early = dice.randrange(late + 1)
+    late = dice.randrange(1, len(file.lengths))
+    early = dice.randrange(late)
     density = dice.choice(_DENSITIES)
     versions = [
         sector.version_at(late if dice.random() < density else early) for sector in file.sectors
     ]
     return file.assemble(file.lengths[dice.choice((late, -1))], versions)
+
+
+def _scatter_names(count: int, dice: random.Random) -> int:
+    """All names more often than not: what a lost name hides, nothing can be learnt about."""
+    everything = (1 << count) - 1
+    return everything if dice.random() < _ALL_NAMES_KEPT else dice.getrandbits(count)

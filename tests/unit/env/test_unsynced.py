@@ -76,6 +76,14 @@ def test_states_are_counted() -> None:
     file = UnsyncedFile(b"", appends(0, [S, S, 10]))
     assert file.state_count() == 4 * 2 * 2 * 2
     assert UnsyncedFile(b"abc", []).state_count() == 1
+    assert UnsyncedFile(b"abc", []).state(0) == b"abc"
+
+
+def test_states_are_numbered() -> None:
+    file = UnsyncedFile(b"", appends(0, [S, S]))
+    states = [file.state(number) for number in range(file.state_count())]
+    zeros, one, two = bytes(S), b"\1" * S, b"\2" * S
+    assert set(states) == {b"", zeros, one, zeros + zeros, one + zeros, zeros + two, one + two}
 
 
 @settings(max_examples=200)
