@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stele.errors import InvalidArgument, LimitExceeded
+from stele.errors import LimitExceeded
 
 Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[Any]
@@ -115,9 +115,12 @@ def gather(array: pa.Array, starts: Ints, lengths: Ints) -> pa.Array:
 def flatten(array: pa.Array | pa.ChunkedArray) -> pa.Array:
     """One plain array: chunks joined, dictionaries and extension types resolved."""
     if isinstance(array, pa.ChunkedArray):
-        array = array.combine_chunks()
-    if isinstance(array, pa.ChunkedArray):  # too large for one array
-        raise InvalidArgument(f"a column of {array.nbytes} bytes does not fit into one array")
+        try:
+            array = array.combine_chunks()
+        except pa.ArrowInvalid as error:
+            raise LimitExceeded(
+                f"a column of {array.nbytes} bytes does not fit into one Arrow array"
+            ) from error
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
     if pa.types.is_dictionary(array.type):

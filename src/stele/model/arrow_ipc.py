@@ -44,6 +44,7 @@ class IpcLimits:
 
 DEFAULT_LIMITS = IpcLimits()
 
+_SHOWN_CHARACTERS = 500
 _FAMILY_INDEX = CELLS.get_field_index("family")
 
 _MESSAGE_KINDS = ["schema", "dictionary", "record batch"]
@@ -84,7 +85,7 @@ def decode_ipc(
             schema = _allowed(reader.schema, schemas)
             batch = reader.read_next_batch()
         batch.validate(full=True)
-    except (pa.ArrowException, OSError, struct.error) as error:
+    except (pa.ArrowException, OSError, struct.error, UnicodeDecodeError) as error:
         raise InvalidCells(f"not a readable Arrow message: {error}") from error
     if batch.num_rows > limits.cells_max:
         raise LimitExceeded(
@@ -112,8 +113,18 @@ def _allowed(schema: pa.Schema, schemas: Iterable[pa.Schema]) -> pa.Schema:
     for candidate in schemas:
         if schema.equals(candidate, check_metadata=False):
             return candidate
-    shown = ", ".join(f"{field.name}: {field.type}" for field in schema)
-    raise InvalidCells(f"unexpected Arrow schema ({shown[:500]}); cells have exactly {CELLS.names}")
+    raise InvalidCells(
+        f"unexpected Arrow schema: {describe(schema)}; cells have exactly {describe(CELLS)}"
+    )
+
+
+def describe(schema: pa.Schema) -> str:
+    """A schema for an error message. Arrow does not check that the names of fields are text."""
+    try:
+        text = ", ".join(str(field).removeprefix("pyarrow.Field<").rstrip(">") for field in schema)
+    except UnicodeDecodeError:
+        return f"{len(schema)} fields, with names that are not text"
+    return text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "..."
 
 
 def _check_messages(buffer: pa.Buffer, limits: IpcLimits) -> None:

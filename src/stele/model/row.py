@@ -93,6 +93,8 @@ class Row(Mapping[ColumnName, Any]):
             return NotImplemented
         return self.key == other.key and self.cells == other.cells
 
+    __hash__ = None  # type: ignore[assignment]
+
     def __repr__(self) -> str:
         return f"Row({self.key!r}, {list(self)})"
 

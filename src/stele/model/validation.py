@@ -18,7 +18,14 @@ import pyarrow as pa
 
 from stele.errors import InvalidArgument, InvalidCells, LimitExceeded
 from stele.model.arrays import Bools, Ints, numbers, offsets
-from stele.model.arrow_ipc import DEFAULT_LIMITS, IpcLimits, check_no_nulls, decode_ipc, encode_ipc
+from stele.model.arrow_ipc import (
+    DEFAULT_LIMITS,
+    IpcLimits,
+    check_no_nulls,
+    decode_ipc,
+    describe,
+    encode_ipc,
+)
 from stele.model.cell_order import OrderCheck, first_disorder
 from stele.model.cells import CELLS, MUTATIONS, ROW_ERASURE_FAMILY, TIMESTAMP_MAX, Op
 from stele.model.clock import TXN_MAX
@@ -109,8 +116,7 @@ def check_structure(batch: pa.RecordBatch, schema: pa.Schema) -> None:
     """Exact schema, sound buffers, no nulls, a clean dictionary, a bounded number of cells."""
     if not batch.schema.equals(schema, check_metadata=False):
         raise InvalidCells(
-            f"the columns are {', '.join(map(str, batch.schema))[:500]}; expected are exactly "
-            f"{', '.join(map(str, schema))}"
+            f"the columns are {describe(batch.schema)}; expected are exactly {describe(schema)}"
         )
     try:
         batch.validate(full=True)
