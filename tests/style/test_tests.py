@@ -10,7 +10,9 @@ import pytest
 
 from tests.style import repository
 
-ASSERTING_NAME = re.compile(r"^(assert|check|verify|expect|run_|scenario|raises$|warns$|fail$)")
+ASSERTING_NAME = re.compile(
+    r"^(assert|check|require|verify|expect|run_|scenario|raises$|warns$|fail$)"
+)
 """A call of such a name is taken to assert, wherever it is defined."""
 
 SKIPPING_MARKS = frozenset({"skip", "skipif", "xfail"})
