@@ -18,8 +18,9 @@ import pyarrow.compute as pc
 from stele.errors import InvalidArgument, InvalidCells, LimitExceeded
 from stele.model.arrays import Ints, flatten, numbers, offsets, valid_mask
 from stele.model.cell_order import first_disorder, sort_cells
-from stele.model.cells import MUTATIONS, ROW_ERASURE_FAMILY, TIMESTAMP_MAX, Op
+from stele.model.cells import MUTATIONS, ROW_ERASURE_FAMILY, TIMESTAMP_MAX, Op, no_mutations
 from stele.model.columns import Column, check_family
+from stele.model.key_codec import RAW_KEYS
 from stele.model.limits import BATCH_BYTES_MAX, BATCH_CELLS_MAX, FAMILIES_MAX
 from stele.model.schema import Schema
 from stele.model.typed_columns import TypedColumn
@@ -114,6 +115,8 @@ def _wide_rows(schema: Schema, table: pa.Table | pa.RecordBatch, key_names: list
             f"the table has no key column {missing[0]!r}; it has {', '.join(table.schema.names)}"
         )
     parts = [flatten(table.column(name)) for name in key_names]
+    if schema.key == RAW_KEYS and len(parts) == 1 and is_text(parts[0].type):
+        parts = [parts[0].cast(pa.binary())]
     encoded = len(parts) == 1 and pa.types.is_binary(parts[0].type)
     if not encoded:
         return schema.key.encode_arrays(parts)
@@ -164,8 +167,8 @@ def _interleave(
 ) -> pa.RecordBatch:
     """Cell ``(i, c)`` of the result is row ``order[i]`` of column ``c``: one index, many takes."""
     if not columns or not len(rows):
-        return MUTATIONS.empty_table().to_batches()[0]
-    order = pc.sort_indices(rows).to_numpy()
+        return no_mutations()
+    order = pc.sort_indices(rows).to_numpy().astype(np.int64)
     count = len(rows)
     source = (order[:, None] + count * np.arange(len(columns))[None, :]).reshape(-1)
     present = np.concatenate([valid_mask(values) for _, values in columns])

@@ -120,6 +120,11 @@ def cells_to_batch(cells: Iterable[Cell]) -> pa.RecordBatch:
     )
 
 
+def no_mutations() -> pa.RecordBatch:
+    """A ``MUTATIONS`` batch without cells."""
+    return cells_to_batch(()).select(MUTATIONS.names)
+
+
 def batch_to_cells(batch: pa.RecordBatch | pa.Table) -> list[Cell]:
     """Unpack ``CELLS``, or ``MUTATIONS`` (whose cells get txn 0), into plain cells."""
     stamped = "txn" in batch.schema.names

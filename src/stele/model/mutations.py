@@ -31,6 +31,7 @@ from stele.model.cells import (
     TIMESTAMP_MIN,
     Cell,
     Op,
+    no_mutations,
 )
 from stele.model.columns import check_family, check_qualifier
 from stele.model.limits import BATCH_BYTES_MAX, BATCH_CELLS_MAX, VALUE_BYTES_MAX
@@ -152,7 +153,7 @@ class MutationBatch:
         """One sorted ``MUTATIONS`` batch."""
         records = self.records()
         if not records:
-            return MUTATIONS.empty_table().to_batches()[0]
+            return no_mutations()
         rows, families, _, qualifiers, negated, ops, values = zip(*records, strict=True)
         names = sorted(set(families))
         codes = {name: code for code, name in enumerate(names)}

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
@@ -40,7 +40,10 @@ from stele.model.types import ValueType, value_type
 HISTORY_US_DEFAULT = parse_duration("1h")
 """How long a table answers reads of the past, unless its schema says otherwise."""
 
-ColumnTypes = Mapping[str | bytes | Column, str | pa.DataType | ValueType]
+TypeSpec: TypeAlias = str | pa.DataType | ValueType
+ColumnTypes: TypeAlias = (
+    Mapping[str, TypeSpec] | Mapping[bytes, TypeSpec] | Mapping[Column, TypeSpec]
+)
 """What ``columns=`` takes: names of columns and their types."""
 
 
@@ -225,9 +228,7 @@ def _check_columns(
     return typed
 
 
-def _declare(
-    column_id: int, name: str | bytes | Column, spec: str | pa.DataType | ValueType
-) -> TypedColumn:
+def _declare(column_id: int, name: str | bytes | Column, spec: TypeSpec) -> TypedColumn:
     try:
         return TypedColumn(column_id, Column.parse(name), value_type(spec))
     except InvalidSchema:
