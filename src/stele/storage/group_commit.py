@@ -1,0 +1,347 @@
+"""Group commit: many commits, one sync.
+
+Whoever finds the log idle leads: it writes everything that waits as one entry, syncs, wakes those
+whose commits are in it, and hands the lead to the first of those who came meanwhile. No thread of
+its own, so a lone writer pays one sync and no hand-over; under load each sync carries everything
+that arrived during the one before.
+
+There are two ways to use it, and they mix:
+
+* *blocking threads*: ``wait(append(commit))``. The caller may become the leader.
+* *events*: ``append(commit, callback)``, with ``spawn`` given to the log. Nothing in the caller
+  blocks; a job that ``spawn`` starts leads, and the callback is called from there.
+
+After each sync and before anything is acknowledged the *fence* is asked whether this log is still
+ours (no ``SEALED``, lease not over); it answers by raising if not.
+
+What happens when something fails is in ``stele.storage.log_queue``: a full disk fails all that is
+queued, then ``on_refused`` is called, whose owner takes the failed commits out of memory and calls
+``resume``; anything else ends the log for good, and ``on_dead`` is called.
+
+Threads: everything here is safe to call from any thread. Callbacks run without the lock held, in
+the leader's thread. ``on_durable`` comes before the tickets of the same entry are done, and in the
+order of the entries.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from copy import copy
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+from stele.errors import DeadlineExceeded, OutOfSpace, SteleError, StorageFailed
+from stele.storage.log_parts import Commit
+from stele.storage.log_queue import GROUP_BYTES_MAX, Gate, LogQueue, QueueState, Ticket
+from stele.storage.log_segments import FileFacts, FileLedger, Written
+from stele.storage.log_writer import LogWriter
+from stele.storage.memory_budget import Admission, MemoryBudget
+
+QUEUE_BYTES_DEFAULT = 64 * 1024 * 1024
+"""Commits that may wait for the log, all together, before ``admit`` makes their callers wait."""
+
+WAKE_CHAINS = 2
+"""Woken threads wake the next themselves. All at once, they only fight for the interpreter lock:
+36 thousand commits a second from 64 threads, against 50 thousand in two chains."""
+
+
+def _nothing() -> None:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class LogEvents:
+    """What the owner of a log is told. Called without any lock, in the thread that leads."""
+
+    fence: Callable[[], None] = _nothing
+    """Asked after each sync, before anything is acknowledged. Raises if the log is not ours."""
+    on_durable: Callable[[int], None] = lambda _txn: None
+    """All commits up to this txn are durable."""
+    on_refused: Callable[[OutOfSpace], None] | None = None
+    """The disk is full and all commits above the last durable txn failed. Forget them, then call
+    ``resume``. Without a callback the log resumes by itself: for an owner that remembers nothing
+    before it is durable."""
+    on_dead: Callable[[SteleError], None] = lambda _error: None
+    """The log has ended. A server exits."""
+
+
+class _Gate:
+    """Blocks one thread until it is released, once."""
+
+    __slots__ = ("_lock", "leads", "successor")
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._lock.acquire()
+        self.leads = False
+        """Released to lead, not because the commit is done."""
+        self.successor: Gate | None = None
+        """Who is woken next."""
+
+    def pass_through(self, timeout_s: float) -> bool:
+        return self._lock.acquire(timeout=timeout_s)
+
+    def release(self) -> None:
+        self._lock.release()
+
+
+class _Lead(Enum):
+    """Whose the lead is after an entry."""
+
+    OURS = "ours"
+    THEIRS = "a waiting thread's"
+    A_JOBS = "a new job's"
+    NOBODYS = "nobody's"
+
+
+class _Following(NamedTuple):
+    """What comes after an entry: who leads, and which gates to open now."""
+
+    lead: _Lead
+    gates: list[Gate]
+
+
+class GroupCommit:
+    """A log that any number of threads and callbacks commit to."""
+
+    def __init__(
+        self,
+        writer: LogWriter,
+        events: LogEvents | None = None,
+        *,
+        spawn: Callable[[Callable[[], None]], None] | None = None,
+        group_bytes_max: int = GROUP_BYTES_MAX,
+        queue_bytes_max: int = QUEUE_BYTES_DEFAULT,
+    ) -> None:
+        self._writer = writer
+        self._events = events or LogEvents()
+        self._spawn = spawn
+        self._lock = threading.Lock()
+        """Guards all below. Never held during I/O or callbacks."""
+        self._queue = LogQueue(group_bytes_max)
+        self._ledger = FileLedger()
+        self._budget = MemoryBudget(queue_bytes_max)
+        self._led = False
+        """Somebody leads: only they may touch the writer."""
+
+    # Admission.
+
+    def admit(self, size: int, callback: Callable[[Admission], None] | None = None) -> Admission:
+        """Ask for room in the queue before committing ``size`` bytes; see ``MemoryBudget``."""
+        with self._lock:
+            return self._budget.request(size, callback)
+
+    def leave(self, admission: Admission) -> None:
+        """The commit is done, or was never made: let others in."""
+        with self._lock:
+            granted = self._budget.release(admission)
+        for other in granted:
+            if other.callback is not None:
+                other.callback(other)
+
+    # Committing.
+
+    def append(
+        self,
+        commit: Commit,
+        callback: Callable[[Ticket], None] | None = None,
+        *,
+        will_wait: bool = False,
+    ) -> Ticket:
+        """Queue a commit; txns rise from call to call. Does not block and does no I/O.
+
+        It is written soon if the log can spawn jobs; else when somebody waits or drives. A thread
+        that says it ``will_wait`` leads by itself then, which saves starting a job.
+
+        Raises if nothing is taken now: ``OutOfSpace`` after a full disk and before ``resume``,
+        ``Unavailable`` when closed, or what ended the log.
+        """
+        ticket = Ticket(commit, callback)
+        start = None
+        with self._lock:
+            self._queue.push(ticket)
+            if not self._led and not will_wait and self._spawn is not None:
+                self._led = True
+                start = self._spawn
+        if start is not None:
+            start(self._lead_on)
+        return ticket
+
+    def wait(self, ticket: Ticket, timeout_us: int | None = None) -> None:
+        """Return when the commit is durable, or raise why it is not.
+
+        ``DeadlineExceeded`` says nothing about the outcome. A thread that leads finishes its entry
+        before it looks at the time. Only one thread may wait for a ticket.
+        """
+        gate = None
+        with self._lock:
+            assert ticket.gate is None, "somebody waits for this ticket already"
+            if not ticket.done:
+                if self._led:
+                    gate = ticket.gate = _Gate()
+                else:
+                    self._led = True
+        if gate is not None:
+            self._wait_behind(gate, ticket, timeout_us)
+            ticket.gate = None
+        while not ticket.done:
+            self._lead(ticket)
+        if ticket.error is not None:
+            raise copy(ticket.error) from ticket.error
+
+    def _wait_behind(self, gate: _Gate, ticket: Ticket, timeout_us: int | None) -> None:
+        """Block until the ticket is done or the lead is ours."""
+        timeout_s = -1.0 if timeout_us is None else timeout_us / 1_000_000
+        if not gate.pass_through(timeout_s):
+            with self._lock:
+                ticket.gate = None
+                if not ticket.done and not gate.leads:
+                    raise DeadlineExceeded(f"commit {ticket.txn} was not durable in time")
+        if gate.successor is not None:
+            gate.successor.release()
+
+    def drive(self) -> None:
+        """Write what is queued, if nobody else is about to. Blocks for the I/O."""
+        with self._lock:
+            if self._led or not len(self._queue):
+                return
+            self._led = True
+        self._lead_on()
+
+    def resume(self) -> None:
+        """After a full disk: the failed commits are forgotten, new ones may come."""
+        with self._lock:
+            self._queue.resume()
+
+    def close(self) -> None:
+        """Write what is queued and end the log. Later appends are refused. Idempotent."""
+        with self._lock:
+            ticket = self._queue.close()
+        if ticket is None:
+            return
+        with suppress(OutOfSpace):  # without its end the log is as good, only less certain
+            self.wait(ticket)
+        self._writer.abandon()
+
+    # Files.
+
+    @property
+    def files(self) -> tuple[FileFacts, ...]:
+        """The files that are there, with what is durable in them."""
+        with self._lock:
+            return self._ledger.files
+
+    def forget_files(self, first_needed: int) -> None:
+        """The files below have been deleted."""
+        with self._lock:
+            self._ledger.forget(first_needed)
+
+    @property
+    def state(self) -> QueueState:
+        return self._queue.state
+
+    @property
+    def queued_bytes(self) -> int:
+        """What is waiting to be written, or being written."""
+        return self._queue.queued_bytes
+
+    # Leading. Whoever is here is alone, and the only one to touch the writer.
+
+    def _lead_on(self) -> None:
+        """Lead until nobody is left, or until a waiting thread takes over."""
+        while self._lead(None):
+            pass
+
+    def _lead(self, own: Ticket | None) -> bool:
+        """Write one entry and settle its tickets. Returns whether the lead is still ours.
+
+        A thread that leads for its ``own`` ticket keeps the lead until that is done, and no longer.
+        """
+        with self._lock:
+            group = self._queue.take()
+        try:
+            written = self._write(group)
+        except OutOfSpace as error:
+            return self._refuse(group, error, own)
+        except SteleError as error:
+            return self._die(group, error, own)
+        except BaseException as error:
+            self._die(group, StorageFailed(f"the log was interrupted: {error!r}"), own)
+            raise
+        with self._lock:
+            self._queue.settle(group)
+            if written is not None:
+                self._ledger.record(written)
+            following = self._hand_over(group, own)
+        return self._wake(group, following)
+
+    def _write(self, group: Sequence[Ticket]) -> Written | None:
+        """Make a group durable, and make sure that it was ours to write."""
+        commits = [ticket.commit for ticket in group if ticket.commit is not None]
+        if not commits:
+            return self._writer.close() if group else None
+        written = self._writer.write(commits)
+        self._events.fence()
+        self._events.on_durable(written.txns[1])
+        return written
+
+    def _refuse(self, group: list[Ticket], error: OutOfSpace, own: Ticket | None) -> bool:
+        on_refused = self._events.on_refused
+        with self._lock:
+            failed = self._queue.refuse(group, error)
+            if on_refused is None:
+                self._queue.resume()
+        if on_refused is not None:
+            on_refused(error)
+        with self._lock:
+            following = self._hand_over(failed, own)
+        return self._wake(failed, following)
+
+    def _die(self, group: list[Ticket], error: SteleError, own: Ticket | None) -> bool:
+        with self._lock:
+            failed = self._queue.die(group, error)
+            following = self._hand_over(failed, own)
+        self._writer.abandon()
+        self._events.on_dead(error)
+        return self._wake(failed, following)
+
+    def _hand_over(self, group: Sequence[Ticket], own: Ticket | None) -> _Following:
+        """Choose who leads next. The lock is held."""
+        heads = _chained([ticket.gate for ticket in group if ticket.gate is not None], WAKE_CHAINS)
+        if own is not None and not own.done:
+            return _Following(_Lead.OURS, heads)
+        waiting = self._queue.first_waiting()
+        if waiting is not None and waiting.gate is not None:
+            waiting.gate.leads = True
+            return _Following(_Lead.THEIRS, [waiting.gate, *heads])  # I/O first, then the rest
+        if not len(self._queue):
+            self._led = False
+            return _Following(_Lead.NOBODYS, heads)
+        if own is None:
+            return _Following(_Lead.OURS, heads)
+        if self._spawn is not None:
+            return _Following(_Lead.A_JOBS, heads)
+        self._led = False  # those in the queue are about to wait, and will lead
+        return _Following(_Lead.NOBODYS, heads)
+
+    def _wake(self, group: Sequence[Ticket], following: _Following) -> bool:
+        """Tell everybody. Returns whether the lead is still ours."""
+        for gate in following.gates:
+            gate.release()
+        if following.lead is _Lead.A_JOBS:
+            assert self._spawn is not None
+            self._spawn(self._lead_on)
+        for ticket in group:
+            if ticket.callback is not None:
+                ticket.callback(ticket)
+        return following.lead is _Lead.OURS
+
+
+def _chained(gates: Sequence[Gate], chains: int) -> list[Gate]:
+    """Link gates so that each wakes the next; returns the first of every chain."""
+    for gate, successor in zip(gates, gates[chains:], strict=False):
+        gate.successor = successor
+    return list(gates[:chains])

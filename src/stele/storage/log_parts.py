@@ -1,0 +1,277 @@
+"""What is in an entry: the commits that one sync made durable, as parts.
+
+    rows      all row records of one table in this entry, of many small commits (see
+              ``stele.kernels.row_records``); each record carries its txn
+    batch     one commit as an Arrow record batch. ``RecordBatch.serialize`` leaves dictionaries
+              out, so the family column holds int16 codes and the names stand in front of it; the
+              txn stands in the part's head, not in every cell
+    clock     no cells: the server's clock has reached this txn
+    release   log files below the one named are needed by nobody
+
+A commit is encoded by whoever makes it, in its own thread; the log only puts parts together. Rows
+and batches may hold puts with ``TIMESTAMP_MAX``, which take their txn as timestamp when they
+are read.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from enum import IntEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from crc32c import crc32c
+
+from stele.errors import Corruption, InvalidArgument, LimitExceeded
+from stele.kernels.block import Block
+from stele.model.cell_order import first_disorder, sort_cells
+from stele.model.cells import CELLS, MUTATIONS, TIMESTAMP_MAX, Op
+from stele.model.limits import BATCH_CELLS_MAX, FAMILIES_MAX
+from stele.storage.log_format import ALIGNMENT, COMMIT_BYTES_MAX, padded
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
+TABLE_BYTES_MAX = 255
+
+_PART_HEAD = struct.Struct("<BBHIq")
+PART_HEAD_BYTES = _PART_HEAD.size
+_FAMILY_COUNT = struct.Struct("<H")
+_RELEASE = struct.Struct("<Q")
+_ZEROS = bytes(ALIGNMENT)
+
+JOIN_BYTES_MAX = 64 * 1024
+"""Smaller bodies are copied into one piece: that is quicker than many pieces on their way."""
+
+LOGGED = MUTATIONS.set(1, pa.field("family", pa.int16(), nullable=False))
+"""The Arrow schema of a batch part."""
+
+_UNSAFE = (pa.ArrowException, OSError, UnicodeDecodeError, struct.error, IndexError)
+
+
+class PartKind(IntEnum):
+    """The numbers are stored."""
+
+    ROWS = 1
+    BATCH = 2
+    CLOCK = 3
+    RELEASE = 4
+
+
+class Commit(NamedTuple):
+    """One commit on its way into the log. ``content`` is encoded already and never changes."""
+
+    kind: PartKind
+    txn: int
+    table: str
+    content: tuple[ReadableBuffer, ...]
+    size: int
+
+
+def rows_commit(table: str, txn: int, records: Sequence[bytes]) -> Commit:
+    """A small commit: its row records, all of which carry ``txn``."""
+    size = sum(map(len, records))
+    return Commit(PartKind.ROWS, txn, _check_table(table), tuple(records), _check_size(size))
+
+
+def batch_commit(table: str, txn: int, content: tuple[ReadableBuffer, ...]) -> Commit:
+    """A commit of cells that :func:`encode_batch` has encoded."""
+    size = sum(memoryview(buffer).nbytes for buffer in content)
+    return Commit(PartKind.BATCH, txn, _check_table(table), content, _check_size(size))
+
+
+def clock_commit(txn: int) -> Commit:
+    """No cells: everything read at ``txn`` from now on has been promised."""
+    return Commit(PartKind.CLOCK, txn, "", (), 0)
+
+
+def release_commit(txn: int, first_needed: int) -> Commit:
+    """From now on the files below ``first_needed`` may be missing."""
+    return Commit(PartKind.RELEASE, txn, "", (_RELEASE.pack(first_needed),), _RELEASE.size)
+
+
+def released_file(commit: Commit) -> int:
+    """The first file that a release commit still needs."""
+    (first_needed,) = _RELEASE.unpack(commit.content[0])
+    return int(first_needed)
+
+
+def _check_table(table: str) -> str:
+    if not 0 < len(table.encode()) <= TABLE_BYTES_MAX:
+        raise InvalidArgument(f"table id {table[:80]!r} is not 1 to {TABLE_BYTES_MAX} bytes long")
+    return table
+
+
+def _check_size(size: int) -> int:
+    if size > COMMIT_BYTES_MAX:
+        raise LimitExceeded(f"commit of {size} bytes is over the limit of {COMMIT_BYTES_MAX} bytes")
+    return size
+
+
+def encode_batch(batch: pa.RecordBatch) -> tuple[ReadableBuffer, ...]:
+    """``CELLS`` or ``MUTATIONS`` as the content of a batch part. Txns are left out."""
+    family = batch.column(1)
+    names = [name.encode() for name in family.dictionary.to_pylist()]
+    head = _FAMILY_COUNT.pack(len(names)) + b"".join(bytes([len(n)]) + n for n in names)
+    columns = [batch.column(field.name) for field in LOGGED]
+    columns[1] = family.indices
+    body = pa.RecordBatch.from_arrays(columns, schema=LOGGED).serialize()
+    return head + bytes(padded(len(head)) - len(head)), body
+
+
+class Span(NamedTuple):
+    """What an entry holds of one table."""
+
+    table: str
+    txn_min: int
+    txn_max: int
+    size: int
+
+
+class Body(NamedTuple):
+    """An encoded body. All parts are filled up, so it needs no padding of its own."""
+
+    buffers: list[ReadableBuffer]
+    size: int
+    checksum: int
+    txns: tuple[int, int]
+    commits: int
+    spans: tuple[Span, ...]
+    has_release: bool
+
+
+def encode_body(commits: Sequence[Commit], clock: int) -> Body:
+    """Put commits together. An entry without any has ``clock`` for its txns."""
+    rows: dict[str, list[Commit]] = {}
+    buffers: list[ReadableBuffer] = []
+    spans: list[Span] = []
+    size = 0
+    has_release = False
+    for commit in commits:
+        if commit.kind is PartKind.ROWS:
+            rows.setdefault(commit.table, []).append(commit)
+            continue
+        size += _append_part(buffers, commit)
+        has_release |= commit.kind is PartKind.RELEASE
+        if commit.kind is PartKind.BATCH:
+            spans.append(Span(commit.table, commit.txn, commit.txn, commit.size))
+    for table, group in rows.items():
+        together = _joined_rows(table, group)
+        size += _append_part(buffers, together)
+        spans.append(Span(table, group[0].txn, together.txn, together.size))
+    if size <= JOIN_BYTES_MAX:
+        buffers = [b"".join(buffers)]
+    checksum = 0
+    for buffer in buffers:
+        checksum = crc32c(buffer, checksum)
+    txns = (commits[0].txn, commits[-1].txn) if commits else (clock, clock)
+    return Body(buffers, size, checksum, txns, len(commits), tuple(spans), has_release)
+
+
+def _joined_rows(table: str, group: Sequence[Commit]) -> Commit:
+    """All row records of one table as one commit, with the largest of their txns."""
+    if len(group) == 1:
+        return group[0]
+    content = tuple(record for commit in group for record in commit.content)
+    size = sum(commit.size for commit in group)
+    return Commit(PartKind.ROWS, group[-1].txn, table, content, size)
+
+
+def _append_part(buffers: list[ReadableBuffer], part: Commit) -> int:
+    """Head, table and content, each filled up to the alignment; returns how much that is."""
+    name = part.table.encode()
+    filled = name + _ZEROS[: -len(name) % ALIGNMENT]
+    buffers.append(_PART_HEAD.pack(part.kind, len(name), 0, part.size, part.txn) + filled)
+    buffers.extend(part.content)
+    padding = -part.size % ALIGNMENT
+    if padding:
+        buffers.append(_ZEROS[:padding])
+    return PART_HEAD_BYTES + len(filled) + part.size + padding
+
+
+class Part(NamedTuple):
+    """One part of a body as it was read."""
+
+    kind: PartKind
+    table: str
+    txn: int
+    content: memoryview
+    offset: int
+    """Of the content, within the body."""
+
+
+def decode_body(body: memoryview) -> Iterator[Part]:
+    """The parts of a body; :class:`Corruption` has an offset within the body.
+
+    Bodies are checksummed, so what is found wrong here was written wrong. It is checked all the
+    same: a decoder that trusts lengths is one bug away from reading somebody else's memory.
+    """
+    offset = 0
+    while offset < len(body):
+        try:
+            number, table_bytes, _, size, txn = _PART_HEAD.unpack_from(body, offset)
+            kind = PartKind(number)
+            table_at = offset + PART_HEAD_BYTES
+            content_at = table_at + padded(table_bytes)
+            end = content_at + padded(size)
+            table = str(body[table_at : table_at + table_bytes], "utf-8")
+        except (struct.error, ValueError) as error:
+            raise Corruption(f"part of an entry is not readable: {error}", offset=offset) from error
+        if end > len(body):
+            raise Corruption("part of an entry is longer than the entry", offset=offset)
+        yield Part(kind, table, txn, body[content_at : content_at + size], content_at)
+        offset = end
+
+
+def decode_batch(part: Part) -> Block:
+    """The cells of a batch part, with their txn, sharing memory with the body."""
+    try:
+        families, start = _decode_families(part.content)
+        buffer = pa.py_buffer(part.content[start:])
+        batch = pa.ipc.read_record_batch(buffer, LOGGED)
+        batch.validate(full=True)
+        return _to_block(batch, families, part.txn)
+    except _UNSAFE as error:
+        raise Corruption(f"batch is not readable: {error}", offset=part.offset) from error
+
+
+def _decode_families(content: memoryview) -> tuple[list[str], int]:
+    (count,) = _FAMILY_COUNT.unpack_from(content)
+    offset = _FAMILY_COUNT.size
+    names = []
+    for _ in range(min(count, FAMILIES_MAX + 1)):
+        length = content[offset]
+        names.append(str(content[offset + 1 : offset + 1 + length], "utf-8"))
+        offset += 1 + length
+    return names, padded(offset)
+
+
+def _to_block(batch: pa.RecordBatch, families: Iterable[str], txn: int) -> Block:
+    names = pa.array(families, pa.utf8())
+    if batch.num_rows > BATCH_CELLS_MAX or any(column.null_count for column in batch.columns):
+        raise pa.ArrowInvalid("a batch of cells has no nulls and a bounded number of cells")
+    row, codes, qualifier, timestamp, op, value = batch.columns
+    family = pa.DictionaryArray.from_arrays(codes, names, safe=True)
+    stamps, ops = timestamp.to_numpy(), op.to_numpy()
+    if batch.num_rows and not (ops.min() >= 0 and ops.max() <= max(Op)):
+        raise pa.ArrowInvalid("a cell has an op that does not exist")
+    unset = (stamps == TIMESTAMP_MAX) & (ops == Op.PUT)
+    if unset.any():
+        timestamp = pa.array(np.where(unset, txn, stamps), pa.int64())
+    txns = pa.array(np.full(batch.num_rows, txn, np.int64))
+    columns = [row, family, qualifier, timestamp, txns, op, value]
+    cells = pa.RecordBatch.from_arrays(columns, schema=CELLS)
+    if unset.any() and first_disorder(cells) >= 0:  # next to a put with a timestamp in the future
+        cells = sort_cells(cells)
+    return Block.from_batch(cells)
+
+
+def decode_release(part: Part) -> int:
+    """The first file that a release part still needs."""
+    try:
+        (first_needed,) = _RELEASE.unpack(part.content)
+    except struct.error as error:
+        raise Corruption(f"release is not readable: {error}", offset=part.offset) from error
+    return int(first_needed)

@@ -1,0 +1,201 @@
+"""Writes entries into the files of one log directory, each entry with one write and one sync.
+
+One thread at a time; the queue and the waiting are ``stele.storage.group_commit``. A writer starts
+a directory of its own, which belongs to one session, and never appends to what is there: whatever
+happened, a file has one writer from its first to its last byte.
+
+The order of durable steps:
+
+    create file → write header → sync file → sync directory      before the file's first entry
+    write entry → sync file                                       before anything is acknowledged
+
+An entry starts only when the one before it is durable. A reader relies on that: where it
+finds a later entry, an earlier one that is damaged was once whole.
+
+``OutOfSpace`` leaves the writer as it was, and the same or another entry may be tried again. After
+any other error it is unusable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+from stele.env.failpoints import declare, failpoint
+from stele.env.ports import FileSystem, Random, WritableFile
+from stele.errors import AlreadyExists, InvalidArgument, OutOfSpace, SteleError, StorageFailed
+from stele.storage.log_format import (
+    ENTRY_HEADER_BYTES,
+    FILE_HEADER_BYTES,
+    FLAG_LAST,
+    FLAG_RELEASE,
+    MARK_BYTES,
+    FileHeader,
+    check_session,
+    encode_entry_header,
+    file_name,
+    header_checksum,
+)
+from stele.storage.log_parts import Body, Commit, PartKind, encode_body, released_file
+from stele.storage.log_segments import Written
+
+ROLL_BYTES_DEFAULT = 64 * 1024 * 1024
+"""A file is closed by the entry that takes it over this: the unit in which log space is freed."""
+
+ROLL_BYTES_MIN = 1024
+
+AFTER_CREATE = declare("storage.log.after_create")
+AFTER_HEADER_WRITE = declare("storage.log.after_header_write")
+AFTER_HEADER_SYNC = declare("storage.log.after_header_sync")
+AFTER_DIRECTORY_SYNC = declare("storage.log.after_directory_sync")
+AFTER_WRITE = declare("storage.log.after_write")
+AFTER_SYNC = declare("storage.log.after_sync")
+
+
+class LogWriter:
+    """The one writer of a log directory. Not safe for threads."""
+
+    def __init__(
+        self,
+        fs: FileSystem,
+        directory: str,
+        session: str,
+        random: Random,
+        *,
+        clock: int = 0,
+        roll_bytes: int = ROLL_BYTES_DEFAULT,
+    ) -> None:
+        """``clock`` is a txn that nothing in this log will be at or below."""
+        if roll_bytes < ROLL_BYTES_MIN:
+            raise InvalidArgument(f"roll_bytes is {roll_bytes}, below {ROLL_BYTES_MIN}")
+        self._fs = fs
+        self._directory = directory
+        self._session = check_session(session)
+        self._random = random
+        self._roll_bytes = roll_bytes
+        self._clock = clock
+        self._sequence = 0
+        self._index = 0
+        self._chain = 0
+        self._low_water = 1
+        self._file: WritableFile | None = None
+        self._mark: bytes | None = None
+        """Of the open file, once its header is durable."""
+        self._failed = False
+        self._start_directory()
+
+    def _start_directory(self) -> None:
+        self._fs.mkdir(self._directory)
+        found = self._fs.list(self._directory)
+        if found:
+            raise AlreadyExists(
+                f"log directory {self._directory!r} is not new: it holds {found[0]!r}; a log "
+                f"belongs to one session and is never appended to by another"
+            )
+
+    @property
+    def directory(self) -> str:
+        return self._directory
+
+    @property
+    def clock(self) -> int:
+        """The largest txn that is durable here."""
+        return self._clock
+
+    def write(self, commits: Sequence[Commit]) -> Written:
+        """Make commits durable as one entry, in the order of their txns."""
+        assert commits
+        assert commits[0].txn > self._clock, "txns rise from one entry to the next"
+        written = self._durably(commits, last=False)
+        for commit in commits:
+            if commit.kind is PartKind.RELEASE:
+                self._low_water = max(self._low_water, released_file(commit))
+        return written
+
+    def close(self) -> Written | None:
+        """End the log: readers then know that nothing is missing at its end. Idempotent."""
+        if self._file is None:
+            return None
+        written = None
+        if not self._failed and self._mark is not None:
+            written = self._durably((), last=True)
+        self._close_file()
+        return written
+
+    def abandon(self) -> None:
+        """Let go of the file and leave it as it is."""
+        self._failed = True
+        self._close_file()
+
+    def _durably(self, commits: Sequence[Commit], *, last: bool) -> Written:
+        if self._failed:
+            raise StorageFailed(f"log {self._directory!r} failed before")
+        try:
+            if self._mark is None:
+                self._open_file()
+            return self._write_entry(encode_body(commits, self._clock), last=last)
+        except OutOfSpace:
+            raise
+        except BaseException:
+            self._failed = True
+            raise
+
+    def _open_file(self) -> None:
+        """The next file, or the one whose header did not fit when it was last tried."""
+        if self._file is None:
+            path = f"{self._directory}/{file_name(self._sequence + 1)}"
+            self._file = self._fs.create(path)
+            self._sequence += 1
+            failpoint(AFTER_CREATE)
+        mark = self._random.bytes(MARK_BYTES)
+        header = FileHeader(
+            session=self._session,
+            sequence=self._sequence,
+            mark=mark,
+            chain=self._chain,
+            first_index=self._index + 1,
+            low_water=self._low_water,
+            clock=self._clock,
+        ).encode()
+        self._file.write(header)
+        failpoint(AFTER_HEADER_WRITE)
+        self._file.sync()
+        failpoint(AFTER_HEADER_SYNC)
+        self._fs.sync_dir(self._directory)
+        failpoint(AFTER_DIRECTORY_SYNC)
+        self._mark = mark
+        self._chain = header_checksum(header)
+
+    def _write_entry(self, body: Body, *, last: bool) -> Written:
+        assert self._file is not None
+        assert self._mark is not None
+        end = self._file.position + ENTRY_HEADER_BYTES + body.size
+        last = last or end >= self._roll_bytes
+        header, chain = encode_entry_header(
+            self._mark,
+            index=self._index + 1,
+            txns=body.txns,
+            body_bytes=body.size,
+            body_checksum=body.checksum,
+            chain=self._chain,
+            commits=body.commits,
+            flags=(FLAG_LAST if last else 0) | (FLAG_RELEASE if body.has_release else 0),
+        )
+        self._file.write(header, *body.buffers)
+        failpoint(AFTER_WRITE)
+        self._file.sync()
+        failpoint(AFTER_SYNC)
+        assert self._file.position == end >= FILE_HEADER_BYTES + ENTRY_HEADER_BYTES
+        self._chain = chain
+        self._index += 1
+        self._clock = body.txns[1]
+        if last:
+            self._close_file()
+        return Written(self._sequence, end, body.txns, body.spans, last)
+
+    def _close_file(self) -> None:
+        file, self._file = self._file, None
+        self._mark = None
+        if file is not None:
+            with suppress(SteleError):  # it is synced, or given up: closing changes neither
+                file.close()
