@@ -1,0 +1,148 @@
+"""Merging step by step: what whole merges and merges of streams have in common.
+
+A merger holds, for each source, the block it has reached and the position in it. A step runs one
+kernel, which merges rows, decides which of their cells stay (reads and compactions differ in this
+alone) and appends those to the runs, until some source needs its next block or enough is chosen.
+Between two steps every source stands at the beginning of a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from stele.kernels.block import COUNT
+from stele.kernels.merge_rows import DONE, workspace
+from stele.kernels.runs import CELL_COUNT, RUN_COUNT, TOTALS_WORDS, VALUE_SIZE, Ints, empty_runs
+from stele.kernels.selection import Selection
+from stele.kernels.sources import Source, SourceTable
+from stele.kernels.visibility import visibility_state
+
+ROUND_RUNS = 4_096
+"""Runs merged before their cells are decided on: few enough to be still in the cache."""
+
+ROUND_RUNS_PER_SOURCE = 64
+"""With many sources a round is longer, so that entering them all does not count."""
+
+UNLIMITED = 1 << 62
+
+# The limits of a step, as kernels get them.
+ROUND_RUNS_MAX = 0
+ROUND_BYTES_MAX = 1
+CELLS_MAX = 2
+BYTES_MAX = 3
+
+Kernel = Callable[..., int]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What decides which merged cells stay: a kernel, its numbers, and whether the rows that only
+    one source has can be kept without looking at them."""
+
+    kernel: Kernel
+    parameters: Ints
+    is_clean: Callable[[Source], bool]
+
+
+class Merger:
+    """Not for two threads at once; kernels release the GIL while they run."""
+
+    def __init__(
+        self,
+        sources: int,
+        rule: Rule,
+        *,
+        cells_target: int = UNLIMITED,
+        bytes_target: int = UNLIMITED,
+    ):
+        self._rule = rule
+        self._slots = np.full(sources, -1, np.int64)
+        self._positions = np.zeros(sources, np.int64)
+        self._last = np.zeros(sources, np.int64)
+        self._work = workspace(sources)
+        round_runs = max(ROUND_RUNS, ROUND_RUNS_PER_SOURCE * sources)
+        self._limits = np.array([round_runs, bytes_target, cells_target, bytes_target], np.int64)
+        self._table = SourceTable((), 2 * sources)
+        self._merged = empty_runs(0)
+        self._state = visibility_state(0)
+        self._state_cells = 0
+        self._start_selection()
+
+    def _start_selection(self) -> None:
+        self._runs = empty_runs(0)
+        self._totals = np.zeros(TOTALS_WORDS, np.int64)
+
+    def feed(self, number: int, source: Source, *, last: bool) -> None:
+        """Give a source its next block, or its last."""
+        self._slots[number] = self._table.add(source, clean=self._rule.is_clean(source))
+        self._positions[number] = 0
+        self._last[number] = last
+
+    def finish(self, number: int) -> None:
+        """Say that the block a source has reached the end of was its last."""
+        self._last[number] = True
+
+    @property
+    def is_full(self) -> bool:
+        """Whether as much is chosen as was asked for."""
+        return bool(
+            self._totals[CELL_COUNT // 8] >= self._limits[CELLS_MAX]
+            or self._totals[VALUE_SIZE // 8] >= self._limits[BYTES_MAX]
+        )
+
+    def step(self) -> int:
+        """Merge on; the number of the source that needs a block, ``PAUSED`` or ``DONE``."""
+        self._make_room()
+        return self._rule.kernel(
+            self._table.matrix,
+            self._slots,
+            self._positions,
+            self._last,
+            self._merged,
+            self._runs,
+            self._work,
+            self._state,
+            self._rule.parameters,
+            self._totals,
+            self._limits,
+        )
+
+    def _make_room(self) -> None:
+        """Room for every cell that one step can reach."""
+        active = self._slots >= 0
+        counts = self._table.matrix[self._slots[active], COUNT]
+        cells = int((counts - self._positions[active]).sum())
+        if len(self._merged) < cells:
+            self._merged = empty_runs(cells)
+        if self._state_cells < cells:
+            self._state, self._state_cells = visibility_state(cells), cells
+        chosen = int(self._totals[RUN_COUNT // 8])
+        if len(self._runs) < chosen + cells:
+            runs = empty_runs(2 * (chosen + cells))
+            runs[:chosen] = self._runs[:chosen]
+            self._runs = runs
+
+    def take(self) -> Selection:
+        """What has been chosen since the last time."""
+        selection = Selection(self._table, self._runs, self._totals)
+        live = [(number, slot) for number, slot in enumerate(self._slots.tolist()) if slot >= 0]
+        table = SourceTable((), 2 * len(self._slots))
+        for number, slot in live:
+            source = self._table.sources[slot]
+            self._slots[number] = table.add(source, clean=self._rule.is_clean(source))
+        self._table = table
+        self._start_selection()
+        return selection
+
+
+def merge_whole(sources: Sequence[Source], rule: Rule) -> Selection:
+    """Merge sources that consist of one block each."""
+    merger = Merger(len(sources), rule)
+    for number, source in enumerate(sources):
+        merger.feed(number, source, last=True)
+    answer = merger.step()
+    assert answer == DONE, f"the merge of whole blocks stopped early: {answer}"
+    return merger.take()

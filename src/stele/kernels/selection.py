@@ -1,0 +1,140 @@
+"""A selection: cells of some blocks, in order, chosen but not copied yet.
+
+Merging, resolving, filtering and reversing all hand over selections; only
+:meth:`Selection.gather` copies cells, once. A selection keeps everything alive that its runs
+refer to.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from stele.kernels.block import (
+    COUNT,
+    DESCRIPTOR_WIDTH,
+    FAMILY_CODES,
+    OPS,
+    QUALIFIER_BYTES,
+    QUALIFIER_OFFSETS,
+    ROW_BYTES,
+    ROW_OFFSETS,
+    TIMESTAMPS,
+    TXNS,
+    VALUE_BYTES,
+    VALUE_OFFSETS,
+    Block,
+    Descriptor,
+    Families,
+)
+from stele.kernels.gather import COLUMN_BYTES_MAX, gather_runs, measure_runs
+from stele.kernels.runs import (
+    CELL_COUNT,
+    QUALIFIER_SIZE,
+    ROW_SIZE,
+    RUN_COUNT,
+    TOTALS_WORDS,
+    VALUE_SIZE,
+    Ints,
+    Runs,
+)
+from stele.kernels.sources import SourceTable
+
+ALIGNMENT = 64
+"""Where columns of a new block begin: what Arrow recommends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Runs over the rows of a source matrix. ``totals`` says how much they stand for."""
+
+    table: SourceTable
+    runs: Runs
+    totals: Ints
+
+    @property
+    def cells(self) -> int:
+        """How many cells are chosen."""
+        return int(self.totals[CELL_COUNT // 8])
+
+    @property
+    def run_count(self) -> int:
+        """How many pieces they come in."""
+        return int(self.totals[RUN_COUNT // 8])
+
+    def gather(self, column_bytes_max: int = COLUMN_BYTES_MAX) -> list[Block]:
+        """The chosen cells as blocks: one, unless a column would outgrow its 32-bit offsets.
+
+        Cells that lie together in one source are handed over as they are, without a copy.
+        """
+        if self.cells == 0:
+            return []
+        if self.run_count == 1:
+            return [self._slice()]
+        sizes = self.totals[[ROW_SIZE // 8, QUALIFIER_SIZE // 8, VALUE_SIZE // 8]]
+        if sizes.max() <= column_bytes_max:
+            return [self._gather(0, self.run_count, self.totals)]
+        blocks, first = [], 0
+        while first < self.run_count:
+            totals = np.zeros(TOTALS_WORDS, np.int64)
+            stop = measure_runs(
+                self.table.matrix, self.runs, first, self.run_count, column_bytes_max, totals
+            )
+            blocks.append(self._gather(first, stop, totals))
+            first = stop
+        return blocks
+
+    def block(self) -> Block:
+        """The chosen cells as the one block they are known to fit into."""
+        blocks = self.gather()
+        assert len(blocks) <= 1, f"{self.cells} cells do not fit into one block"
+        return blocks[0] if blocks else empty_block(self.table.families)
+
+    def replace_runs(self, runs: Runs, totals: Ints) -> Selection:
+        """Other cells of the same sources."""
+        return Selection(self.table, runs, totals)
+
+    def _slice(self) -> Block:
+        slot, start, length, _ = self.runs[0].tolist()
+        descriptor = self.table.matrix[slot, :DESCRIPTOR_WIDTH].copy()
+        descriptor[DESCRIPTOR_WIDTH - 1] = 0  # the source matrix keeps a table here
+        whole = Block(descriptor, self.table.sources[slot].block.families, self.table.owners[slot])
+        return whole.slice(start, start + length)
+
+    def _gather(self, first: int, stop: int, totals: Ints) -> Block:
+        descriptor, owner = allocate_block(totals)
+        gather_runs(self.table.matrix, self.runs, first, stop, descriptor)
+        return Block(descriptor, self.table.families, owner)
+
+
+def allocate_block(totals: Ints) -> tuple[Descriptor, object]:
+    """One buffer for a block of the size that totals say, and the addresses of its columns."""
+    cells = int(totals[CELL_COUNT // 8])
+    sizes = (
+        (ROW_OFFSETS, 4 * (cells + 1)),
+        (ROW_BYTES, int(totals[ROW_SIZE // 8])),
+        (FAMILY_CODES, 2 * cells),
+        (QUALIFIER_OFFSETS, 4 * (cells + 1)),
+        (QUALIFIER_BYTES, int(totals[QUALIFIER_SIZE // 8])),
+        (TIMESTAMPS, 8 * cells),
+        (TXNS, 8 * cells),
+        (OPS, cells),
+        (VALUE_OFFSETS, 4 * (cells + 1)),
+        (VALUE_BYTES, int(totals[VALUE_SIZE // 8])),
+    )
+    reached = 0
+    descriptor = np.zeros(DESCRIPTOR_WIDTH, np.int64)
+    for column, size in sizes:
+        descriptor[column] = reached
+        reached += -(-size // ALIGNMENT) * ALIGNMENT
+    buffer = pa.allocate_buffer(reached)
+    descriptor[:COUNT] += buffer.address
+    descriptor[COUNT] = cells
+    return descriptor, buffer
+
+
+def empty_block(families: Families) -> Block:
+    """A block without cells."""
+    return Block(np.zeros(DESCRIPTOR_WIDTH, np.int64), families, None)
