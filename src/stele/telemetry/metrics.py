@@ -1,7 +1,7 @@
 """The three kinds of metric, safe to change from any thread.
 
-A change takes one uncontended lock, some 100 ns: in CPython ``value += n`` is several steps, and a
-thread switch between them would lose a count.
+A change takes one uncontended lock, some 100 ns: Python does not promise that ``value += n`` is one
+step, and what is lost between two steps would never be found again.
 
 **Histograms** count whole, non-negative values (microseconds, bytes, cells) in buckets whose width
 grows with the value: each power of two is cut into 16 equal parts, so that a percentile read from

@@ -165,6 +165,19 @@ def test_deleted_files_are_forgotten_once_that_is_durable() -> None:
     assert len(disk.inodes) == 2, "the root, and the one whose deletion is pending"
 
 
+def test_an_open_file_is_not_forgotten() -> None:
+    disk = Disk()
+    inode = written(disk, "open", b"x")
+    disk.open(inode)
+    disk.unlink(ROOT, "open", "open")
+    for number in range(2 * COLLECT_AFTER_UNLINKS):
+        disk.sync(ROOT, "")
+        written(disk, f"{number}", b"x")
+        disk.unlink(ROOT, f"{number}", f"{number}")
+    assert disk.file(inode).live == b"x"
+    assert len(disk.inodes) < COLLECT_AFTER_UNLINKS + 3
+
+
 def test_equal_disks_have_equal_fingerprints() -> None:
     one, two = Disk(), Disk()
     written(one, "a", b"1")

@@ -151,6 +151,15 @@ def test_a_lock_keeps_other_processes_out_until_they_die(fs: PosixFileSystem) ->
     fs.lock_exclusive("LOCK").release()
 
 
+def test_releasing_a_lock_frees_it_though_its_open_file_was_inherited(fs: PosixFileSystem) -> None:
+    lock = fs.lock_exclusive("LOCK")
+    assert lock._descriptor is not None
+    inherited = os.dup(lock._descriptor)  # what a child holds between its fork and its exec
+    lock.release()
+    fs.lock_exclusive("LOCK").release()
+    os.close(inherited)
+
+
 def test_a_forked_child_does_not_keep_the_lock(fs: PosixFileSystem) -> None:
     lock = fs.lock_exclusive("LOCK")
     ready_read, ready_write = os.pipe()

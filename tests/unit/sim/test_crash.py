@@ -207,6 +207,17 @@ def test_large_writes_are_sampled_within_the_budget() -> None:
     assert report.states <= 400
 
 
+def test_many_ways_to_the_same_few_states_are_given_up() -> None:
+    def run(fs: FileSystem, notes: Notes) -> None:
+        for _round in range(12):
+            fs.create("x").close()
+            fs.delete("x")
+
+    report = explore(run, lambda _fs, _point: None, states_max=5_000)
+    assert report.states == 2
+    report.require(moments=25, scattered=1)
+
+
 def test_a_budget_is_shared_by_need() -> None:
     assert fair_shares([1, 100, 4, 100], 45) == [1, 20, 4, 20]
     assert fair_shares([3, 2, 1], 100) == [3, 2, 1]
