@@ -1,0 +1,1 @@
+"""The public API: databases, tables, rows, scans, batches and row transactions."""

@@ -1,0 +1,178 @@
+"""What the public API stands on: one interface, served by an embedded engine or by a cluster.
+
+Writes never block: they return a :class:`Pending` that is resolved when the commit is durable, so
+threads wait on it and asyncio awaits it. Reads return when they have their answer and may touch the
+disk; an asyncio caller runs them in a thread. Every method raises only ``SteleError``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from stele.errors import SteleError
+from stele.model.mutations import MutationBatch
+from stele.model.predicates import CellSpec, ReadSpec, ScanSpec
+from stele.model.ranges import EVERYTHING, RowRange
+from stele.model.schema import Schema
+
+
+class Visibility(Enum):
+    """How new the data of a read may be."""
+
+    DURABLE = "durable"
+    """Only what no crash can take back: the default."""
+    LATEST = "latest"
+    """Also commits that are on their way to the log; for reading before a conditional write."""
+
+
+class Pending(Protocol):
+    """A commit on its way."""
+
+    @property
+    def txn(self) -> int:
+        """The txn it has, durable or not yet."""
+
+    def wait(self, timeout_us: int | None = None) -> int:
+        """Return the txn when it is durable, or raise why it is not; see ``DeadlineExceeded``."""
+
+    def then(self, callback: Callable[[SteleError | None], None]) -> None:
+        """Call back once when it is decided, from any thread; at once if it is already."""
+
+
+class CellStream(Protocol):
+    """A scan under way: resolved ``CELLS`` batches in order, whole rows each. Close it."""
+
+    @property
+    def txn(self) -> int:
+        """The txn all of it is read at, known before the first batch, also for an empty scan."""
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]: ...
+
+    def __next__(self) -> pa.RecordBatch: ...
+
+    def close(self) -> None:
+        """Let go of everything the scan holds. Idempotent."""
+
+    def explain(self) -> dict[str, Any]:
+        """What was read so far: tablets, fragments, blocks from cache and from disk, cells."""
+
+
+@dataclass(frozen=True, slots=True)
+class TabletInfo:
+    """One tablet as an operator sees it."""
+
+    id: str
+    rows: RowRange
+    state: str
+    fragments: int
+    size_bytes: int
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TableInfo:
+    """One table of the catalog."""
+
+    id: str
+    name: str
+    schema: Schema
+    dropped: bool = False
+
+
+class TableBackend(Protocol):
+    """One table. ``schema`` is the current one; it changes when the table is altered."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def schema(self) -> Schema: ...
+
+    def apply(
+        self, mutations: MutationBatch | pa.RecordBatch, *, max_txn: int | None = None
+    ) -> Pending:
+        """Commit a batch, atomically if its rows are in one tablet; else tablet by tablet.
+
+        ``max_txn``: raise ``StaleRow`` if a row of the batch has changed, or may have, after it.
+        ``Throttled`` when a budget is full: wait and try again.
+        """
+
+    def read_row(
+        self, row: bytes, spec: CellSpec, visibility: Visibility = Visibility.DURABLE
+    ) -> tuple[pa.RecordBatch | None, int]:
+        """The cells of one row and the txn they were read at; ``None`` if the row has none."""
+
+    def read_rows(self, spec: ReadSpec) -> tuple[pa.RecordBatch, int]:
+        """The cells of many rows, rows in key order each once, and the txn of the read."""
+
+    def scan(self, spec: ScanSpec) -> CellStream: ...
+
+    def durable_txn(self) -> int:
+        """What a read without ``at`` is read at."""
+
+    def tablets(self) -> tuple[TabletInfo, ...]: ...
+
+    def sample_keys(self, count: int) -> Sequence[bytes]:
+        """Row keys that cut the table into parts of about equal size."""
+
+    def split(self, row: bytes) -> None:
+        """Make ``row`` the first row of a tablet; nothing to do if it is already."""
+
+    def join(self, row: bytes) -> None:
+        """Remove the border at ``row``; ``InvalidArgument`` if there is none."""
+
+    def flush(self) -> None:
+        """Write everything in memory to fragments."""
+
+    def compact(self, rows: RowRange = EVERYTHING) -> None:
+        """Rewrite all fragments of the tablets that overlap ``rows``, one for each group."""
+
+    def truncate(self, rows: RowRange = EVERYTHING) -> None:
+        """Remove all cells of ``rows``, and their history."""
+
+    def snapshot(self, name: str) -> int:
+        """Keep the table as it is now readable under ``name``; returns its txn."""
+
+    def drop_snapshot(self, name: str) -> None: ...
+
+    def snapshots(self) -> dict[str, int]:
+        """Names and txns."""
+
+
+class Backend(Protocol):
+    """A whole database."""
+
+    def tables(self, *, dropped: bool = False) -> tuple[TableInfo, ...]: ...
+
+    def table(self, name: str) -> TableBackend:
+        """``TableNotFound`` with the nearest names if there is none."""
+
+    def create_table(
+        self, name: str, schema: Schema, splits: Sequence[bytes] = ()
+    ) -> TableBackend: ...
+
+    def alter_table(self, name: str, schema: Schema) -> TableBackend:
+        """Replace the schema; ``Conflict`` if ``schema`` was made from an older version."""
+
+    def drop_table(self, name: str) -> None: ...
+
+    def undrop_table(self, name: str) -> TableBackend: ...
+
+    def rename_table(self, name: str, new_name: str) -> TableBackend: ...
+
+    def clone_table(self, name: str, new_name: str) -> TableBackend:
+        """A writable copy that shares all files with the original."""
+
+    def status(self) -> dict[str, Any]:
+        """Memory, log, cache, sessions and workers in numbers."""
+
+    def close(self) -> None:
+        """Finish what is under way, make everything durable, let go of the directory."""

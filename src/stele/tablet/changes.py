@@ -1,0 +1,216 @@
+"""Changes of tablet configs, as values with preconditions.
+
+``apply`` is pure: from the newest configs of a table it makes the edit to save, or says why the
+change no longer fits. A refusal is an answer: whoever asked plans again from what is true now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from stele.model.column_set import ALL_COLUMNS, ColumnSet
+from stele.model.ranges import RowRange
+from stele.storage.flush_marks import FlushMark, coalesce, restrict_marks
+from stele.storage.references import Reference, References, join, regroup, restrict
+from stele.storage.regions import Region
+from stele.tablet.config import ConfigEdit, TabletConfig
+
+Configs = Mapping[str, TabletConfig]
+"""All tablets of one table that live here, by id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The change does not fit any more; nothing was saved."""
+
+    reason: str
+
+
+Outcome = ConfigEdit | Refused
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTablets:
+    """The first tablets of a table."""
+
+    configs: tuple[TabletConfig, ...]
+
+    def apply(self, configs: Configs) -> Outcome:
+        assert not configs, "a table's first tablets are made once"
+        return ConfigEdit(written=self.configs)
+
+
+@dataclass(frozen=True, slots=True)
+class AddFlush:
+    """Memory up to ``txn`` is in these files; each reference has the columns of one group."""
+
+    references: References
+    txn: int
+
+    def apply(self, configs: Configs) -> Outcome:
+        written = []
+        for config in configs.values():
+            added = restrict(self.references, config.rows)
+            if not added:
+                continue  # none of its rows were in memory, so no log cell of it is below the mark
+            mark = FlushMark(Region(config.rows, ALL_COLUMNS), self.txn)
+            written.append(
+                revised(
+                    config,
+                    references=(*config.references, *added),
+                    marks=coalesce((*config.marks, mark)),
+                    clock=max(config.clock, self.txn),
+                )
+            )
+        return ConfigEdit(written=tuple(written))
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaceReferences:
+    """A compaction of one tablet: ``inputs`` have become ``outputs``."""
+
+    tablet: str
+    inputs: tuple[Reference, ...]
+    outputs: tuple[Reference, ...]
+
+    def apply(self, configs: Configs) -> Outcome:
+        config = configs.get(self.tablet)
+        if config is None:
+            return Refused(f"tablet {self.tablet} was split, joined or moved")
+        kept = list(config.references)
+        for reference in self.inputs:
+            if reference not in kept:
+                return Refused(f"tablet {self.tablet} no longer refers to {reference.file.name}")
+            kept.remove(reference)
+        return ConfigEdit(written=(revised(config, references=(*kept, *self.outputs)),))
+
+
+@dataclass(frozen=True, slots=True)
+class SplitTablet:
+    """One tablet becomes two at ``row``, an existing key that begins the upper one."""
+
+    tablet: str
+    row: bytes
+    lower: str
+    upper: str
+    protected: bool = False
+
+    def apply(self, configs: Configs) -> Outcome:
+        config = configs.get(self.tablet)
+        if config is None:
+            return Refused(f"tablet {self.tablet} was split, joined or moved")
+        if not config.rows.contains(self.row) or self.row == config.rows.start:
+            return Refused(f"row {self.row!r} does not divide tablet {self.tablet}, {config.rows}")
+        below = _part(config, RowRange(config.rows.start, self.row), self.lower)
+        above = _part(config, RowRange(self.row, config.rows.end), self.upper)
+        above = replace(above, protected=self.protected)
+        return ConfigEdit(removed=(config,), written=(below, above))
+
+
+@dataclass(frozen=True, slots=True)
+class JoinTablets:
+    """Two touching tablets become one."""
+
+    lower: str
+    upper: str
+    joined: str
+
+    def apply(self, configs: Configs) -> Outcome:
+        below, above = configs.get(self.lower), configs.get(self.upper)
+        if below is None or above is None:
+            return Refused(f"tablet {self.lower} or {self.upper} was split, joined or moved")
+        if below.rows.end != above.rows.start:
+            return Refused(f"tablets {self.lower} and {self.upper} do not touch")
+        joined = replace(
+            below,
+            id=self.joined,
+            rows=RowRange(below.rows.start, above.rows.end),
+            references=join(below.references, above.references),
+            marks=coalesce((*below.marks, *above.marks)),
+            clock=max(below.clock, above.clock),
+            epoch=max(below.epoch, above.epoch),
+            revision=max(below.revision, above.revision) + 1,
+            history_floor=max(below.history_floor, above.history_floor),
+        )
+        return ConfigEdit(removed=(below, above), written=(joined,))
+
+
+@dataclass(frozen=True, slots=True)
+class Regroup:
+    """The schema has new groups: each reference is cut into those it has columns of.
+
+    Columns that no group holds any more are referred to by nobody afterwards. That is how a
+    removed family disappears.
+    """
+
+    groups: tuple[tuple[str, ColumnSet], ...]
+
+    def apply(self, configs: Configs) -> Outcome:
+        written = []
+        for config in configs.values():
+            grouped = regroup(config.references, dict(self.groups))
+            references = tuple(x for group in grouped.values() for x in group)
+            if references != config.references:
+                written.append(revised(config, references=references))
+        return ConfigEdit(written=tuple(written))
+
+
+@dataclass(frozen=True, slots=True)
+class TruncateRows:
+    """Everything in ``rows`` that was flushed by ``txn`` is gone, and so is its history."""
+
+    rows: RowRange
+    txn: int
+
+    def apply(self, configs: Configs) -> Outcome:
+        written = []
+        for config in configs.values():
+            if not config.rows.overlaps(self.rows):
+                continue
+            references = tuple(
+                piece
+                for outside in _outside(self.rows)
+                for piece in restrict(config.references, outside)
+            )
+            floor = max(config.history_floor, self.txn)
+            written.append(revised(config, references=references, history_floor=floor))
+        return ConfigEdit(written=tuple(written))
+
+
+@dataclass(frozen=True, slots=True)
+class DropTablets:
+    """All tablets of the table go."""
+
+    def apply(self, configs: Configs) -> Outcome:
+        return ConfigEdit(removed=tuple(configs.values()))
+
+
+ConfigChange = (
+    CreateTablets
+    | AddFlush
+    | ReplaceReferences
+    | SplitTablet
+    | JoinTablets
+    | Regroup
+    | TruncateRows
+    | DropTablets
+)
+
+
+def revised(config: TabletConfig, **changes: object) -> TabletConfig:
+    """The config with some fields changed, under the next revision."""
+    return replace(config, revision=config.revision + 1, **changes)  # type: ignore[arg-type]
+
+
+def _part(config: TabletConfig, rows: RowRange, name: str) -> TabletConfig:
+    """The part of a tablet that serves some of its rows."""
+    references = restrict(config.references, rows)
+    marks = restrict_marks(config.marks, rows)
+    return revised(config, id=name, rows=rows, references=references, marks=marks)
+
+
+def _outside(rows: RowRange) -> list[RowRange]:
+    """What is below and what is above a range."""
+    below = [RowRange(b"", rows.start)] if rows.start else []
+    return below if rows.end is None else [*below, RowRange(rows.end)]

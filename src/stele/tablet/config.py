@@ -1,0 +1,66 @@
+"""All that is saved of a tablet, as one frozen value.
+
+A config lives in a META row. It is changed only by the values in ``changes.py``, saved whole, and
+shown to readers when it is durable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from stele.model.ranges import RowRange
+from stele.storage.flush_marks import Marks
+from stele.storage.references import References
+
+
+@dataclass(frozen=True, slots=True)
+class TabletConfig:
+    """One tablet. ``rows`` is what it serves; every reference is fenced to it."""
+
+    id: str
+    """Never used twice. A split gives both halves new ids."""
+    table: str
+    rows: RowRange
+    references: References = ()
+    marks: Marks = ()
+    log: str | None = None
+    """The log directory of the owner; ``None`` after a clean unload."""
+    location: str | None = None
+    """Where the owner can be reached: a hint for clients."""
+    clock: int = 0
+    """A loader starts its clock above this."""
+    epoch: int = 0
+    revision: int = 0
+    protected: bool = False
+    """The lower border was chosen by a user, and no join removes it."""
+    history_floor: int = 0
+    """Reads below this txn are refused: rows were truncated then."""
+
+    def files(self) -> frozenset[str]:
+        """The names of all fragment files the tablet refers to."""
+        return frozenset(reference.file.name for reference in self.references)
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigEdit:
+    """What one change does: configs that go and configs that come, saved in one atomic write."""
+
+    removed: tuple[TabletConfig, ...] = ()
+    written: tuple[TabletConfig, ...] = ()
+
+    def check(self) -> None:
+        """Our own mistakes: the rows served stay the same, unless tablets come or go for good."""
+        assert len({config.id for config in self.written}) == len(self.written)
+        for config in self.written:
+            for reference in config.references:
+                inside = config.rows.covers(reference.region.rows)
+                assert inside, f"{config.id} {config.rows}: {reference.region} reaches beyond it"
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.removed and not self.written
+
+
+def by_id(configs: Iterable[TabletConfig]) -> dict[str, TabletConfig]:
+    return {config.id: config for config in configs}
