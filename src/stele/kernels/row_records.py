@@ -286,9 +286,9 @@ def _compare(a: int, b: int) -> int:
 @callee
 def _before(a: int, a_prefix: np.uint64, b: int, b_prefix: np.uint64) -> bool:
     """Whether a record comes strictly before another; prefixes decide most of the time."""
-    if a_prefix != b_prefix:
-        return a_prefix < b_prefix
-    return _compare(a, b) < 0
+    if a_prefix < b_prefix:
+        return True
+    return a_prefix == b_prefix and _compare(a, b) < 0
 
 
 @bulk

@@ -48,7 +48,7 @@ JOIN_BYTES_MAX = 64 * 1024
 LOGGED = MUTATIONS.set(1, pa.field("family", pa.int16(), nullable=False))
 """The Arrow schema of a batch part."""
 
-_UNSAFE = (pa.ArrowException, OSError, UnicodeDecodeError, struct.error, IndexError)
+_UNREADABLE = (pa.ArrowException, OSError, EOFError, ValueError, struct.error, IndexError)
 
 
 class PartKind(IntEnum):
@@ -72,6 +72,7 @@ class Commit(NamedTuple):
 
 def rows_commit(table: str, txn: int, records: Sequence[bytes]) -> Commit:
     """A small commit: its row records, all of which carry ``txn``."""
+    assert records, "a commit without cells is a clock"
     size = sum(map(len, records))
     return Commit(PartKind.ROWS, txn, _check_table(table), tuple(records), _check_size(size))
 
@@ -233,7 +234,7 @@ def decode_batch(part: Part) -> Block:
         batch = pa.ipc.read_record_batch(buffer, LOGGED)
         batch.validate(full=True)
         return _to_block(batch, families, part.txn)
-    except _UNSAFE as error:
+    except _UNREADABLE as error:
         raise Corruption(f"batch is not readable: {error}", offset=part.offset) from error
 
 

@@ -272,10 +272,12 @@ def test_after_a_full_disk_nothing_is_taken_until_the_owner_says_so() -> None:
 def test_the_owner_hears_of_a_full_disk_before_the_callers_do() -> None:
     faults = Faults(Fault(Failure.ENOSPC, 2, kinds={Call.WRITE}))
     story: list[str] = []
-    log = new_log(
-        MemoryFileSystem(faults=faults),
-        LogEvents(on_refused=lambda _error: (story.append("owner"), log.resume())[0]),
-    )
+
+    def forget(_error: OutOfSpace) -> None:
+        story.append("owner")
+        log.resume()
+
+    log = new_log(MemoryFileSystem(faults=faults), LogEvents(on_refused=forget))
     ticket = log.append(rows(1), lambda _ticket: story.append("caller"))
     with pytest.raises(OutOfSpace):
         log.wait(ticket)
@@ -287,7 +289,11 @@ def test_a_sealed_log_acknowledges_nothing() -> None:
     fs = MemoryFileSystem()
     log = new_log(fs, LogEvents(fence=seal_fence(fs, DIRECTORY)))
     log.wait(log.append(rows(1)))
-    with armed(AFTER_SYNC, lambda _name: seal(fs.attached(), DIRECTORY, "test") and None, hit=1):
+
+    def seal_meanwhile(_name: str) -> None:
+        seal(fs.attached(), DIRECTORY, "test")
+
+    with armed(AFTER_SYNC, seal_meanwhile, hit=1):
         ticket = log.append(rows(2))
         with pytest.raises(TabletNotServing, match="sealed"):
             log.wait(ticket)

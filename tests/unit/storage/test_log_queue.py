@@ -5,8 +5,16 @@ from __future__ import annotations
 import pytest
 
 from stele.errors import OutOfSpace, StorageFailed, TabletNotServing, Unavailable
-from stele.storage.log_queue import TRANSITIONS, LogQueue, QueueEvent, QueueState, Ticket
+from stele.storage.log_queue import TRANSITIONS, Gate, LogQueue, QueueEvent, QueueState, Ticket
 from tests.unit.storage.log_support import rows
+
+
+class OpenGate:
+    leads = False
+    successor: Gate | None = None
+
+    def release(self) -> None:
+        """Nobody stands behind it."""
 
 
 def pushed(queue: LogQueue, *txns: int) -> list[Ticket]:
@@ -117,12 +125,6 @@ def test_a_full_disk_while_closing_leaves_it_closed() -> None:
 
 
 def test_the_first_blocked_thread_is_found() -> None:
-    class OpenGate:
-        leads = False
-        successor = None
-
-        def release(self) -> None: ...
-
     queue = LogQueue()
     tickets = pushed(queue, 1, 2, 3)
     assert queue.first_waiting() is None

@@ -84,7 +84,7 @@ def test_nothing_unsaved_is_ever_dead(spans: list[dict[str, int]], saved: dict[s
 
 def test_the_ledger_keeps_up() -> None:
     ledger = FileLedger()
-    assert ledger.files == ()
+    assert not ledger.files
     ledger.record(Written(1, 300, (1, 2), (Span("a", 1, 1, 10), Span("b", 2, 2, 20)), False))
     ledger.record(Written(1, 500, (3, 4), (Span("a", 3, 4, 30),), True))
     ledger.record(Written(2, 200, (5, 5), (), False))
@@ -96,7 +96,7 @@ def test_the_ledger_keeps_up() -> None:
     ledger.forget(2)
     assert ledger.files == (second,)
     ledger.forget(3)
-    assert ledger.files == ()
+    assert len(ledger.files) == 0
 
 
 def test_facts_do_not_change_once_handed_out() -> None:
