@@ -10,6 +10,7 @@
   follows from the rest, but fails at the moment of the mistake and not seeds later.
 - **Linearizable reads**: a read index is at or above all that was committed when the read was
   asked.
+- **Membership from the log**: at one commit index, all nodes know the same members.
 - **Single steps**: consecutive memberships differ by one voter at most.
 
 All state of the checker is fed by what nodes did, never by what they should have done.
@@ -49,6 +50,7 @@ class RaftChecker:
         self._committed: dict[int, int] = {}
         self._digests: dict[int, int] = {}
         self._memberships: dict[int, Membership] = {}
+        self._membership_at: dict[int, Membership] = {}
         self._asked: dict[int, int] = {}
         self._seen_commit: dict[int, int] = {}
         self.commit_max = 0
@@ -141,6 +143,12 @@ class RaftChecker:
                 "state machine safety",
                 f"node {state.id} commits {index}/{term}, committed is term {known}",
             )
+            self._same_membership(state, index)
+
+    def _same_membership(self, state: RaftState, index: int) -> None:
+        mine, known = state.log.history.at(index), self._membership_at.get(index)
+        agrees = known is None or mine == known
+        require(agrees, "membership from the log", f"node {state.id} has {mine} at {index}")
 
     def _durable_commit(self, state: RaftState, index: int, term: int) -> None:
         """The first to know is the leader, or was until it left office over this very entry."""
@@ -156,6 +164,7 @@ class RaftChecker:
         at = index
         while at not in self._committed and at > log.base_index:
             self._committed[at] = log.term_at(at) or 0
+            self._membership_at[at] = log.history.at(at)
             self._counters["commits"] += 1
             at -= 1
         for host in self._hosts.values():

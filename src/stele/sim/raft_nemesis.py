@@ -10,16 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from stele.errors import GiveUp, RetryElsewhere, RetryLater
-from stele.raft import AddLearner, Change, Promote, RaftNode, Relocate, Remove, Role
+from stele.raft import AddLearner, Change, Message, Promote, RaftNode, Relocate, Remove, Role
+from stele.raft.messages import VoteResponse
 from stele.sim.raft_host import Host
 from stele.sim.raft_world import TICK_MS, RaftWorld, Weather
 
-FAULT_GAP_MS = 60
+FAULT_GAP_MS = 50
 CLIENT_GAP_MS = 6
 CALM_CLIENT_GAP_MS = 25
 CHORES_IN_CALM = 5
 OUTAGE_MS_MAX = 300
-HOSTS_MAX = 8
+FLICKER_MS_MAX = 12
+HOSTS_MAX = 7
 
 
 class Nemesis:
@@ -37,8 +39,13 @@ class Nemesis:
             self._pause,
             self._skew,
             self._change_weather,
+            self._contest,
+            self._forget_after_answers,
         ]
         self._faults = [fault for fault in every if world.draw(10) < 7] or every
+        self._forgetful_until_ms = 0
+        world.on_answer = self._maybe_forget
+        self._change_weather()
         world.after(FAULT_GAP_MS, "fault", None, self._strike, None)
 
     def rest(self) -> None:
@@ -59,14 +66,24 @@ class Nemesis:
             self._world.after(gap, "fault", None, self._strike, None)
 
     def _outage_ms(self) -> int:
-        return 1 + self._world.draw(OUTAGE_MS_MAX)
+        """Often so short that the group does not notice, but the node forgets."""
+        bound = FLICKER_MS_MAX if self._world.draw(3) == 0 else OUTAGE_MS_MAX
+        return 1 + self._world.draw(bound)
 
     def _pick(self) -> Host:
+        """Any machine, and more often than others one that leads: that is where it hurts."""
+        leading = self._leading()
+        if leading and self._world.draw(2):
+            return leading[self._world.draw(len(leading))]
         hosts = list(self._world.hosts.values())
         return hosts[self._world.draw(len(hosts))]
 
+    def _leading(self) -> list[Host]:
+        hosts = self._world.hosts.values()
+        return [h for h in hosts if h.core is not None and h.core.state.role is Role.LEADER]
+
     def _crash(self, host: Host) -> None:
-        if host.core is not None:
+        if host.core is not None and self._active:
             self._world.crash(host)
             self._world.after(self._outage_ms(), "restart", None, self._restart, host)
 
@@ -115,6 +132,46 @@ class Nemesis:
     def _pause(self) -> None:
         self._world.counters["pauses"] += 1
         self._pick().resumes_at_ms = self._world.now_ms + self._outage_ms()
+
+    def _contest(self) -> None:
+        """Two candidates in one term, and voters that forget in the middle of it.
+
+        A leader that is told to hand over to one node and then to another sends both into the
+        election; the protection of leaders and the pre-vote do not apply.
+        """
+        for leader in self._leading():
+            assert leader.core is not None
+            voters = leader.core.state.membership.voters
+            others = [node for node in voters if node != leader.id]
+            if len(others) >= 2 and leader.resumes_at_ms <= self._world.now_ms:
+                self._pit(leader, leader.core, others)
+
+    def _pit(self, leader: Host, core: RaftNode, others: list[int]) -> None:
+        self._world.counters["contests"] += 1
+        first = self._world.draw(len(others))
+        for rival in (others[first], others[first - 1]):
+            core.transfer_leadership(rival)
+        self._world.pump(leader)
+        for node in (*others, leader.id):
+            if self._world.draw(2):
+                delay = 1 + self._world.draw(FLICKER_MS_MAX)
+                self._world.after(delay, "crash", None, self._flicker, self._world.hosts[node])
+
+    def _forget_after_answers(self) -> None:
+        """For a while, nodes tend to crash right after they made a promise."""
+        self._forgetful_until_ms = self._world.now_ms + self._outage_ms()
+
+    def _maybe_forget(self, host: Host, message: Message) -> None:
+        if self._world.now_ms < self._forgetful_until_ms:
+            odds = 2 if isinstance(message, VoteResponse) else 20
+            if self._world.draw(odds) == 0:
+                self._world.after(1, "crash", None, self._flicker, host)
+
+    def _flicker(self, host: Host) -> None:
+        """Crash and be back at once."""
+        if host.core is not None and self._active:
+            self._world.crash(host)
+            self._world.start(host)
 
     def _skew(self) -> None:
         """A clock that runs at a third of the others' speed, or at three times theirs."""
@@ -220,9 +277,13 @@ class Clients:
     def _change(self, host: Host) -> None:
         assert host.core is not None
         change = self._choose_change(host.core)
-        if isinstance(change, AddLearner) and change.node not in self._world.hosts:
-            self._world.add_empty_host(change.node)
-        self._try(host, "changes", lambda core: core.propose_change(change))
+
+        def propose(core: RaftNode) -> None:
+            core.propose_change(change)
+            if isinstance(change, AddLearner):
+                self._world.add_empty_host(change.node)
+
+        self._try(host, "changes", propose)
 
     def _choose_change(self, core: RaftNode) -> Change:
         draw = self._world.draw

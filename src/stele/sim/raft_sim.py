@@ -60,7 +60,7 @@ VACUITY_SEEDS_MIN = 100
 class RaftSimOptions:
     """How long a run is."""
 
-    chaos_events: int = 1_400
+    chaos_events: int = 1_800
     keep_trace: bool = False
 
 

@@ -31,13 +31,13 @@ from stele.raft import (
 from stele.sim.raft_checks import RaftChecker
 from stele.sim.raft_host import Disk, Host, Image
 
-TICK_MS = 10
+TICK_MS = 15
 SNAPSHOT_TRANSFER_MS = 40
 ANY_LIFE = -1
 """Messages find a machine after a restart as well."""
 
 SIM_CONFIG = RaftConfig(
-    election_ticks=6,
+    election_ticks=5,
     heartbeat_ticks=2,
     append_bytes_max=160,
     inflight_bytes_max=400,
@@ -75,6 +75,9 @@ class RaftWorld:
         self.weather = Weather()
         self.blocked: set[tuple[int, int]] = set()
         """One-way links, from and to, that carry nothing."""
+
+        self.on_answer: Callable[[Host, Message], None] = lambda _host, _message: None
+        """Told of every message that rested on a sync, as it leaves."""
 
         self.hosts: dict[int, Host] = {}
         self.checker = RaftChecker(self.hosts, self.counters)
@@ -213,6 +216,7 @@ class RaftWorld:
                 self.checker.on_applied(host)
             for message in ready.messages_after_sync:
                 self.send(message)
+                self.on_answer(host, message)
 
     def send(self, message: Message) -> None:
         """Give a message to the network."""
