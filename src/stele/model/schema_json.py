@@ -8,7 +8,7 @@ written by a newer program and is refused by name, never dropped.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -28,7 +28,7 @@ _Int64 = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
 
 class _GroupDoc(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str
-    families: tuple[str, ...] | str
+    families: tuple[str, ...] | Literal["*"]
     purge: str | None
     compression: str
     block_cells: _Int64
@@ -127,7 +127,7 @@ def _build(document: _SchemaDoc) -> Schema:
     groups = [
         Group(
             group.name,
-            WILDCARD if group.families == WILDCARD else tuple(group.families),
+            group.families,
             purge=group.purge,
             compression=group.compression,
             block_cells=group.block_cells,
