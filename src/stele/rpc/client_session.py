@@ -126,6 +126,7 @@ class ClientSession(Session):
 
     def drain(self) -> None:
         """Let what is in flight finish, then close."""
+        self.is_open = False
         if self.connection is not None:
             self._connection.drain()
             self.touch()

@@ -199,14 +199,12 @@ class SocketListener:
         return str(self._address)
 
     def close(self) -> None:
-        """Accept no more, and give up the handshakes that have begun."""
+        """Accept no more. A handshake that has begun ends by itself, or by its time limit."""
         if self._closed:
             return
         self._closed = True
         self._loop.remove_reader(self._socket.fileno())
         self._socket.close()
-        for handshake in self._handshakes:
-            handshake.cancel()
         if isinstance(self._address, UnixAddress):
             _unlink(self._address.path)
 
@@ -245,9 +243,6 @@ class SocketListener:
         except (OSError, SteleError) as error:
             audit.warning("refused %s: %s", peer, error)
             accepted.close()
-        except asyncio.CancelledError:
-            accepted.close()
-            raise
 
 
 class SocketNetwork:

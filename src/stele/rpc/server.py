@@ -79,18 +79,20 @@ class Server:
         self._listeners: list[Listener] = []
         self._all_gone = asyncio.Event()
         self._all_gone.set()
+        self.is_closing = False
         self._reloading: asyncio.TimerHandle | None = None
         if credentials is not None:
             self._reload_later()
 
     def listen(self, address: str) -> str:
         """Serve at an address too; return it with the port that was chosen."""
-        listener = self._network.listen(address, self._accept)
+        listener = self._network.listen(address, self.accept)
         self._listeners.append(listener)
         return listener.address
 
     async def close(self, grace_s: float = GRACE_S) -> None:
         """Take nothing new, finish what is in flight within the grace, then cut the rest."""
+        self.is_closing = True
         for listener in self._listeners:
             listener.close()
         if self._reloading is not None:
@@ -127,7 +129,8 @@ class Server:
         if not self.sessions:
             self._all_gone.set()
 
-    def _accept(self) -> ServerSession:
+    def accept(self) -> ServerSession:
+        """The handler of a new connection, if there is room for one."""
         if len(self.sessions) >= self.options.connections_max:
             raise Throttled(f"{self.options.connections_max} connections are open")
         return ServerSession(self, self._loop)
@@ -159,7 +162,12 @@ class ServerSession(Session):
         self._address = ""
         self._permitted: dict[int, Binding] = {}
         self._waiting: dict[int, asyncio.Future[None]] = {}
-        self._reading_paused = False
+        self.reading_paused = False
+
+    @property
+    def inflight(self) -> int:
+        """Calls whose handlers have not ended."""
+        return self._connection.inflight
 
     def drain(self) -> None:
         """Refuse new calls and close after the last answer."""
@@ -172,6 +180,12 @@ class ServerSession(Session):
         self.touch()
 
     # ---- the stream --------------------------------------------------------------------
+
+    def opened(self, stream: ByteStream) -> None:
+        """The stream stands; if its handshake outlasted the server, it is closed again."""
+        super().opened(stream)
+        if self._server.is_closing:
+            self.drain()
 
     def _connect(self, stream: ByteStream) -> Connection:
         server, options = self._server, self._server.options
@@ -207,9 +221,9 @@ class ServerSession(Session):
             for waiter in self._waiting.values():
                 if not waiter.done():
                     waiter.set_result(None)
-        if is_full != self._reading_paused:
+        if is_full != self.reading_paused:
             assert self._stream is not None
-            self._reading_paused = is_full
+            self.reading_paused = is_full
             if is_full:
                 self._stream.pause_reading()
             else:

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
 from stele.env.memory_network import MemoryNetwork
+from stele.env.ports import Network
 from stele.errors import SteleError
 from stele.rpc import wire_format as wire
+from stele.rpc.channel import Channel
 from stele.rpc.client_connection import ClientConnection
+from stele.rpc.client_session import ClientOptions
 from stele.rpc.connection import Connection, MessageClock, make_hello
 from stele.rpc.events import Closed, Event
 from stele.rpc.framing import Frame, FrameDecoder
 from stele.rpc.identity import EVERYONE, Role, allow
 from stele.rpc.limits import Limits
+from stele.rpc.server import Server, ServerOptions
 from stele.rpc.server_connection import ServerConnection
 from stele.rpc.service import Binding, Context, Registry, Reply, Service
+from stele.rpc.tls import Credentials
 
 START_US = 1_000_000
 LARGE_BYTES = 64 << 20
@@ -149,6 +154,7 @@ class EchoService:
         self.noted: list[str] = []
         self.contexts: list[Context] = []
         self.on_echo: Callable[[Context, Text], Any] = self.answer_echo
+        self.on_plain: Callable[[Context, Text], Text] = lambda _context, request: request
         self.on_count: Callable[[Context, Text], AsyncIterator[Any]] = self.answer_count
 
     async def answer_echo(self, context: Context, request: Text) -> Reply[Text]:
@@ -169,8 +175,8 @@ class EchoService:
     def _note(self, _context: Context, request: Text) -> None:
         self.noted.append(request.text)
 
-    def _plain(self, _context: Context, request: Text) -> Text:
-        return request
+    def _plain(self, context: Context, request: Text) -> Text:
+        return self.on_plain(context, request)
 
     async def _guarded(self, _context: Context, request: Text) -> Text:
         return request
@@ -222,3 +228,60 @@ async def settle(turns: int = 20) -> None:
     """Let everything that is ready run."""
     for _ in range(turns):
         await asyncio.sleep(0)
+
+
+class World:
+    """A server and channels to it on a memory network, closed on exit."""
+
+    def __init__(
+        self,
+        *,
+        server_limits: Limits | None = None,
+        client_limits: Limits | None = None,
+        network: Network | None = None,
+        address: str = "m1:7420",
+        server_options: dict[str, Any] | None = None,
+        credentials: Credentials | None = None,
+    ):
+        self.echo = EchoService()
+        self.network: Network = network or memory_network()
+        self.random = CountingRandom()
+        self._client_limits = client_limits or Limits()
+        self._channels: list[Channel] = []
+        self.server = Server(
+            self.echo.bindings(),
+            ServerOptions(
+                role=Role.METASTORE,
+                name="m1",
+                limits=server_limits or Limits(),
+                **server_options or {},
+            ),
+            network=self.network,
+            credentials=credentials,
+        )
+        self.address = self.server.listen(address)
+
+    def channel(self, role: Role = Role.CLIENT, **options: Any) -> Channel:
+        """A new channel to the server, closed with the world."""
+        client = ClientOptions(role=role, limits=self._client_limits)
+        options.setdefault("network", self.network)
+        channel = Channel(
+            options.pop("address", self.address), client, random=self.random, **options
+        )
+        self._channels.append(channel)
+        return channel
+
+    async def close(self) -> None:
+        """Close everything, without patience."""
+        for channel in self._channels:
+            await channel.close(grace_s=0.0)
+        await self.server.close(grace_s=0.0)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+        assert not self.server.sessions
+        assert self.server.inflight_budget.bytes_used == 0
+        assert self.server.assembly_budget.bytes_used == 0

@@ -1,0 +1,171 @@
+"""Channels dial, back off, reconnect and never repeat a call by themselves."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from stele.errors import DeadlineExceeded, StaleHandle, SteleError, Unauthenticated, Unavailable
+from stele.rpc.backoff_policy import BackoffPolicy
+from stele.rpc.channel import Channel
+from stele.rpc.client_session import ClientOptions
+from stele.rpc.identity import Role
+from stele.rpc.service import Context, Reply
+from tests.unit.rpc.support import CountingRandom, Text, World, memory_network, settle
+
+QUICK = BackoffPolicy(first_us=1_000, last_us=2_000)
+SLOW = BackoffPolicy(first_us=60_000_000, last_us=60_000_000)
+
+
+async def test_the_first_call_dials_and_all_share_the_connection() -> None:
+    async with World() as world:
+        channel = world.channel()
+        before = channel.is_open
+        answers = await asyncio.gather(
+            *[channel.call(world.echo.plain, Text("", number)) for number in range(100)]
+        )
+        assert [answer.count for answer in answers] == list(range(100))
+        assert (before, channel.is_open) == (False, True)
+        assert len(world.server.sessions) == 1
+
+
+async def test_nobody_there_is_told_at_once_and_dialled_again_later() -> None:
+    async with World() as world:
+        channel = world.channel(address="m9:7420", backoff=SLOW)
+        for _ in range(3):
+            with pytest.raises(Unavailable):
+                await channel.call(world.echo.plain, Text())
+        assert world.random.draws == 1
+
+
+async def test_a_call_may_wait_for_the_server_to_come() -> None:
+    async with World() as world:
+        channel = world.channel(address="m2:7420", backoff=QUICK)
+        call = asyncio.ensure_future(channel.call(world.echo.plain, Text("at last"), wait=True))
+        await asyncio.sleep(0.01)
+        assert not call.done()
+        world.server.listen("m2:7420")
+        assert (await call).text == "at last"
+        assert world.random.draws > 1
+
+
+async def test_waiting_ends_at_the_deadline() -> None:
+    async with World() as world:
+        channel = world.channel(address="m9:7420", backoff=QUICK)
+        with pytest.raises(DeadlineExceeded):
+            await channel.call(world.echo.plain, Text(), timeout_s=0.02, wait=True)
+
+
+async def test_a_lost_connection_fails_its_calls_and_the_next_call_dials_again() -> None:
+    calls = 0
+
+    async def hang(_context: Context, request: Text) -> Reply[Text]:
+        nonlocal calls
+        calls += 1
+        await asyncio.Event().wait()
+        return Reply(request)
+
+    async with World() as world:
+        world.echo.on_echo = hang
+        channel = world.channel()
+        call = asyncio.ensure_future(channel.call(world.echo.echo, Text()))
+        await settle()
+        (session,) = world.server.sessions
+        session.abort()
+        with pytest.raises(Unavailable, match="before the answer came"):
+            await call
+        assert (await channel.call(world.echo.plain, Text("again"))).text == "again"
+        assert calls == 1
+
+
+async def test_a_server_that_drains_keeps_old_calls_and_new_ones_go_elsewhere() -> None:
+    release = asyncio.Event()
+
+    async def hold(_context: Context, request: Text) -> Reply[Text]:
+        await release.wait()
+        return Reply(request)
+
+    async with World() as world:
+        world.echo.on_echo = hold
+        channel = world.channel()
+        old = asyncio.ensure_future(channel.call(world.echo.echo, Text("old")))
+        await settle()
+        (session,) = world.server.sessions
+        session.drain()
+        await settle()
+        assert (await channel.call(world.echo.plain, Text("new"))).text == "new"
+        assert len(world.server.sessions) == 2
+        release.set()
+        assert (await old).text == "old"
+        await settle()
+        assert len(world.server.sessions) == 1
+
+
+async def test_a_one_way_message_needs_a_connection_that_stands() -> None:
+    async with World() as world:
+        channel = world.channel()
+        with pytest.raises(Unavailable, match="yet"):
+            channel.send(world.echo.note, Text("lost"))
+        await settle()
+        channel.send(world.echo.note, Text("sent"))
+        await settle()
+        assert world.echo.noted == ["sent"]
+
+
+async def test_s3_a_channel_refuses_a_server_of_another_role() -> None:
+    async with World() as world:
+        options = ClientOptions(expect=frozenset({Role.MASTER}))
+        channel = Channel(world.address, options, random=CountingRandom(), network=world.network)
+        with pytest.raises(Unauthenticated, match="is not master"):
+            await channel.connect(wait=False)
+        await channel.close()
+
+
+async def test_clusters_do_not_mix() -> None:
+    async with World(server_options={"cluster": "blue"}) as world:
+        options = ClientOptions(cluster="green")
+        channel = Channel(world.address, options, random=CountingRandom(), network=world.network)
+        with pytest.raises(Unauthenticated, match="green"):
+            await channel.connect(wait=False)
+        await channel.close()
+
+
+async def test_closing_lets_calls_finish_and_refuses_new_ones() -> None:
+    release = asyncio.Event()
+
+    async def hold(_context: Context, request: Text) -> Reply[Text]:
+        await release.wait()
+        return Reply(request)
+
+    async with World() as world:
+        world.echo.on_echo = hold
+        async with world.channel() as channel:
+            call = asyncio.ensure_future(channel.call(world.echo.echo, Text("last")))
+            await settle()
+            closing = asyncio.ensure_future(channel.close())
+            await settle()
+            with pytest.raises(StaleHandle):
+                await channel.call(world.echo.plain, Text())
+            with pytest.raises(StaleHandle):
+                channel.send(world.echo.note, Text())
+            release.set()
+            assert (await call).text == "last"
+            await closing
+
+
+async def test_closing_a_channel_that_is_still_dialling_is_quick() -> None:
+    channel = Channel("m9:1", random=CountingRandom(), network=memory_network())
+    dialling = asyncio.ensure_future(channel.connect(wait=False))
+    await asyncio.sleep(0)
+    await channel.close(grace_s=1.0)
+    with pytest.raises(SteleError):
+        await dialling
+
+
+async def test_two_channels_do_not_share_fate() -> None:
+    async with World() as world:
+        one, other = world.channel(), world.channel()
+        await asyncio.gather(one.connect(), other.connect())
+        await one.close()
+        assert (await other.call(world.echo.plain, Text("fine"))).text == "fine"

@@ -1,0 +1,235 @@
+"""Sockets as byte streams: who may listen where, and who is at the other end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import ssl
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from stele.env.ports import ByteStream
+from stele.errors import (
+    AlreadyExists,
+    InvalidArgument,
+    SteleError,
+    Throttled,
+    Unauthenticated,
+    Unavailable,
+)
+from stele.rpc.identity import Proof
+from stele.rpc.network import (
+    CLAIMED,
+    JOIN_BYTES_MAX,
+    SocketNetwork,
+    describe_failure,
+    link_of,
+)
+
+
+class Recorder:
+    """A handler that remembers what it heard."""
+
+    def __init__(self) -> None:
+        self.stream: ByteStream | None = None
+        self.data = b""
+        self.ends: list[SteleError | None] = []
+        self.heard = asyncio.Event()
+
+    def opened(self, stream: ByteStream) -> None:
+        self.stream = stream
+        self.heard.set()
+
+    def received(self, data: bytes) -> None:
+        self.data += data
+        self.heard.set()
+
+    def writable(self, ready: bool) -> None: ...
+
+    def closed(self, error: SteleError | None) -> None:
+        self.ends.append(error)
+        self.heard.set()
+
+    async def until(self, condition: Callable[[], object]) -> None:
+        async with asyncio.timeout(10):
+            while not condition():
+                self.heard.clear()
+                await self.heard.wait()
+
+
+async def meet(network: SocketNetwork, address: str) -> tuple[Recorder, Recorder]:
+    """Both ends of a new connection."""
+    server, client = Recorder(), Recorder()
+    listener = network.listen(address, lambda: server)
+    network.connect(listener.address, client)
+    await client.until(lambda: client.stream)
+    await server.until(lambda: server.stream)
+    listener.close()
+    listener.close()
+    return server, client
+
+
+@pytest.fixture(params=["tcp", "unix"])
+def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return "127.0.0.1:0" if request.param == "tcp" else f"unix:{tmp_path}/s"
+
+
+async def test_bytes_go_both_ways_and_the_end_is_heard(address: str) -> None:
+    server, client = await meet(SocketNetwork(), address)
+    assert client.stream is not None
+    assert server.stream is not None
+    big = bytes(JOIN_BYTES_MAX)
+    client.stream.write(b"one", b"two")
+    client.stream.write(big, memoryview(b"end"))
+    server.stream.write(b"back")
+    await server.until(lambda: len(server.data) == len(big) + 9)
+    assert server.data == b"onetwo" + big + b"end"
+    await client.until(lambda: client.data == b"back")
+    client.stream.close()
+    await server.until(lambda: server.ends)
+    await client.until(lambda: client.ends)
+    assert server.ends == client.ends == [None]
+    client.stream.write(b"after the end")
+    client.stream.pause_reading()
+    client.stream.resume_reading()
+
+
+async def test_reading_can_be_paused(address: str) -> None:
+    server, client = await meet(SocketNetwork(), address)
+    assert client.stream is not None
+    assert server.stream is not None
+    server.stream.pause_reading()
+    client.stream.write(b"x")
+    await asyncio.sleep(0.05)
+    assert server.data == b""
+    server.stream.resume_reading()
+    await server.until(lambda: server.data)
+    client.stream.abort()
+    await server.until(lambda: server.ends)
+
+
+async def test_what_a_link_proves(tmp_path: Path) -> None:
+    network = SocketNetwork()
+    for address, proof in (("127.0.0.1:0", Proof.CLAIM), (f"unix:{tmp_path}/s", Proof.KERNEL)):
+        for end in await meet(network, address):
+            assert end.stream is not None
+            assert link_of(end.stream).proof is proof
+            end.stream.abort()
+    assert link_of(object()) is CLAIMED  # type: ignore[arg-type]
+
+
+async def test_another_user_on_a_unix_socket_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    network, server, client = SocketNetwork(), Recorder(), Recorder()
+    listener = network.listen(f"unix:{tmp_path}/s", lambda: server)
+    monkeypatch.setattr(socket, "SO_PEERCRED", socket.SO_TYPE)
+    monkeypatch.setattr("stele.rpc.network._UCRED", _FakeUcred())
+    network.connect(listener.address, client)
+    await client.until(lambda: client.ends)
+    assert isinstance(client.ends[0], Unauthenticated)
+    await asyncio.sleep(0.05)
+    assert server.stream is None
+    assert "user 54321" in caplog.text
+    listener.close()
+
+
+class _FakeUcred:
+    """What the kernel would say of a stranger."""
+
+    size = 4
+
+    def unpack(self, _data: bytes) -> tuple[int, int, int]:
+        return 1, 54321, 54321
+
+
+async def test_s1_plaintext_is_for_this_machine_only() -> None:
+    network, client = SocketNetwork(), Recorder()
+    for address in ("0.0.0.0:0", "[::]:0", "10.1.2.3:0"):
+        with pytest.raises(InvalidArgument, match="without TLS"):
+            network.listen(address, Recorder)
+    network.connect("10.1.2.3:7420", client)
+    await client.until(lambda: client.ends)
+    assert isinstance(client.ends[0], InvalidArgument)
+
+
+async def test_s1_plaintext_is_announced_at_every_start(caplog: pytest.LogCaptureFixture) -> None:
+    SocketNetwork().listen("127.0.0.1:0", Recorder).close()
+    assert "without TLS" in caplog.text
+
+
+async def test_a_taken_address_is_refused(address: str, tmp_path: Path) -> None:
+    network = SocketNetwork()
+    listener = network.listen(address, Recorder)
+    with pytest.raises(AlreadyExists):
+        network.listen(listener.address, Recorder)
+    listener.close()
+    network.listen(listener.address, Recorder).close()
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(AlreadyExists):
+        network.listen(f"unix:{tmp_path}/file", Recorder)
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+async def test_a_socket_that_was_left_behind_is_replaced_and_is_private(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(str(path))
+    listener = SocketNetwork().listen(f"unix:{path}", Recorder)
+    assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
+    listener.close()
+    assert not path.exists()
+
+
+async def test_an_unknown_host_is_unavailable_or_invalid() -> None:
+    network, client = SocketNetwork(), Recorder()
+    with pytest.raises(InvalidArgument):
+        network.listen("host.invalid:1", Recorder)
+    network.connect("host.invalid:1", client)
+    await client.until(lambda: client.ends)
+    assert isinstance(client.ends[0], Unavailable)
+
+
+async def test_nobody_at_the_address_is_unavailable(address: str) -> None:
+    network, client = SocketNetwork(), Recorder()
+    listener = network.listen(address, Recorder)
+    listener.close()
+    network.connect(listener.address, client)
+    await client.until(lambda: client.ends)
+    assert isinstance(client.ends[0], Unavailable)
+
+
+async def test_a_refused_connection_is_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    def refuse() -> Recorder:
+        raise Throttled("full house")
+
+    network, client = SocketNetwork(), Recorder()
+    listener = network.listen("127.0.0.1:0", refuse)
+    network.connect(listener.address, client)
+    await client.until(lambda: client.ends)
+    listener.close()
+    (record,) = [record for record in caplog.records if "refused" in record.getMessage()]
+    assert "full house" in record.getMessage()
+    assert record.exc_info is None
+    assert record.levelno == logging.WARNING
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (ssl.SSLError(1, "bad certificate"), Unauthenticated),
+        (ssl.SSLEOFError(8, "eof"), Unavailable),
+        (TimeoutError(), Unavailable),
+        (ConnectionResetError("reset"), Unavailable),
+        (Throttled("x"), Throttled),
+    ],
+)
+def test_failures_say_what_to_do(error: Exception, expected: type[SteleError]) -> None:
+    found = describe_failure("m1:7420", error)
+    assert type(found) is expected
+    assert found is error or found.__cause__ is error
