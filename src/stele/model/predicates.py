@@ -109,7 +109,9 @@ class ScanSpec(CellSpec, frozen=True, kw_only=True, tag="scan", tag_field="kind"
                 "read"
             )
         _check_count("limit", self.limit)
-        msgspec.structs.force_setattr(self, "ranges", normalise(self.ranges))
+        tidy = normalise(self.ranges)
+        if tidy != self.ranges:
+            msgspec.structs.force_setattr(self, "ranges", tidy)
 
 
 Spec = ReadSpec | ScanSpec
