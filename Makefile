@@ -5,12 +5,13 @@ PYTHON ?= $(or $(shell command -v python3.11),python3)
 WORKERS ?= 2
 FUZZ_SECONDS ?= 600
 SIM_SEEDS ?= 1000
+CRASH_STATES ?= 100000
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
 .SUFFIXES:
-.PHONY: help install demo test check format lint types layers spelling pins style slow sim coverage \
+.PHONY: help install demo test check format lint types layers spelling pins style sim crash coverage \
 	fuzz fuzz-short bench-kernels bench-rpc docs clean
 
 help: ## print this list
@@ -63,11 +64,11 @@ docs: install ## build the documentation into site/ and fail on a broken page
 
 ## Longer proofs
 
-slow: install ## the long forms: every test marked slow
-	$(PYTEST) -m slow -n $(WORKERS) --dist worksteal --durations 15 --timeout 3600
-
 sim: install ## SIM_SEEDS simulated lives of a Raft group; a failure prints how to replay it
 	$(BIN)/python -m stele.sim.raft_sim --seeds $(SIM_SEEDS)
+
+crash: install ## CRASH_STATES states that a power failure may leave, for each durable writer
+	STELE_CRASH_STATES=$(CRASH_STATES) $(PYTEST) tests/crash -n $(WORKERS) --timeout 3600
 
 fuzz: install ## atheris on every decoder, FUZZ_SECONDS each
 	$(BIN)/python -m tests.fuzz.driver --seconds $(FUZZ_SECONDS)

@@ -14,10 +14,6 @@ EXECS = int(os.environ.get("STELE_FUZZ_EXECS", EXECS_DEFAULT))
 SEED = int(os.environ.get("STELE_FUZZ_SEED", SEED_DEFAULT))
 
 
-def test_there_is_something_to_fuzz() -> None:
-    assert target_names()
-
-
 @pytest.mark.parametrize("name", target_names())
 def test_only_errors_of_our_own_leave_a_decoder(name: str) -> None:
     counters = fuzz(Options(name, seed=SEED, execs=EXECS))
