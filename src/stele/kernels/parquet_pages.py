@@ -67,7 +67,7 @@ BAD_VALUES = -5
 
 DECODE_REASONS = {
     BAD_ROWS: "the lengths in the row page do not fit its size",
-    BAD_FAMILIES: "the family page names a family that is not in its dictionary",
+    BAD_FAMILIES: "the family page names a family that the file does not have",
     BAD_QUALIFIERS: "the lengths in the qualifier page do not fit its size",
     BAD_OPS: "the op page holds a number that is no op",
     BAD_VALUES: "the lengths in the value page do not fit its size",
@@ -196,7 +196,10 @@ def _unpack_codes(packed: int, width: int, count: int, names: int, lut: int, cod
         name = np.int64(word) & mask
         if name >= names:
             return -1
-        store_i16(codes + 2 * index, load_i16(lut + 2 * name))
+        code = load_i16(lut + 2 * name)
+        if code < 0:
+            return -1
+        store_i16(codes + 2 * index, code)
         bit += width
     return 0
 
@@ -232,7 +235,7 @@ def _decode_codes(address: int, end: int, cells: int, names: int, lut: int, code
             name = 0
             for byte in range(size):
                 name |= load_u8(address + byte) << (8 * byte)
-            if name >= names:
+            if name >= names or load_i16(lut + 2 * name) < 0:
                 return -1
             here = run
             _fill_codes(codes + 2 * done, here, load_i16(lut + 2 * name))
@@ -278,8 +281,8 @@ def decode_pages(
     """Decode the pages that lie in the arena and describe the block they make; 0, or a status.
 
     ``table`` and ``page_bytes`` are what ``walk_pages`` found, ``lut`` the address of ``names``
-    int16: the family code of each name in the row group's dictionary. With ``KEY_PAGES`` the
-    block's values are all empty.
+    int16: the family code of each name in the row group's dictionary, negative for one that must
+    not occur. With ``KEY_PAGES`` the block's values are all empty.
     """
     size = _round_up(4 * (cells + 1))
     row_offsets = arena + page_bytes
