@@ -1,0 +1,1 @@
+"""Files that survive: the log, fragments, references, memory fragments and the block cache."""
