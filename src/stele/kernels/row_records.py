@@ -120,6 +120,12 @@ def encode_record(
     return b"".join((head, row, family, qualifier, value, _PADDING[padding]))
 
 
+def row_and_txn(record: bytes) -> tuple[bytes, int]:
+    """The row and the txn of one record that is known to be sound."""
+    _, _, row_bytes, _, _, _, _, _, txn = HEAD.unpack_from(record)
+    return record[HEAD_BYTES : HEAD_BYTES + row_bytes], txn
+
+
 def records_to_block(records: ReadableBuffer) -> Block:
     """The records as one sorted block, in memory of its own.
 

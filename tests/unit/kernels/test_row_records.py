@@ -10,7 +10,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from stele.errors import Corruption
-from stele.kernels.row_records import HEAD, HEAD_BYTES, encode_record, records_to_block
+from stele.kernels.row_records import (
+    HEAD,
+    HEAD_BYTES,
+    encode_record,
+    records_to_block,
+    row_and_txn,
+)
 from stele.model.cells import TIMESTAMP_MAX, TIMESTAMP_MIN, Cell, Op, batch_to_cells
 from stele.model.limits import FAMILIES_MAX, QUALIFIER_BYTES_MAX, ROW_BYTES_MAX
 
@@ -181,3 +187,7 @@ def test_the_head_is_as_documented() -> None:
     assert HEAD.unpack_from(record) == (len(record), 5, 3, 9, 3, 4, 0, -2, 7)
     assert record[32:52] == b"rowfamqualifiervalue"
     assert record[52:] == bytes(4)
+
+
+def test_row_and_txn_of_a_record() -> None:
+    assert row_and_txn(encode(Cell(b"row", "f", b"q", 1, b"v", txn=-9))) == (b"row", -9)
