@@ -8,7 +8,7 @@ something are the rule; each *world* is adversarial in its own way.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hypothesis import strategies as st
 
@@ -114,6 +114,16 @@ WORLDS = (
         ops=(*[Op.PUT] * 12, Op.ERASE_COLUMN, Op.ERASE_CELL),
     ),
     World(
+        name="dense",
+        rows=(b"row",),
+        families=("f",),
+        qualifiers=(b"q",),
+        timestamps=(1, 2, 3),
+        txns=SOME_TXNS,
+        ops=(Op.PUT, Op.ERASE_COLUMN, Op.ERASE_CELL),
+        values=(b"v",),
+    ),
+    World(
         name="erasures",
         rows=(b"row", b"rows"),
         families=("f", "g"),
@@ -125,12 +135,15 @@ WORLDS = (
 )
 
 CELLS_MAX = 60
+SMALL_MAX = 12
+"""Half of the sets are small: where everything is erased twice, no single mistake shows."""
 
 
 @st.composite
 def cell_sets(draw: st.DrawFn, world: World, max_size: int = CELLS_MAX) -> list[Cell]:
     """Distinct cells of one world, in cell order."""
-    numbers = draw(st.lists(st.integers(0, world.size - 1), max_size=max_size))
+    size = draw(st.integers(0, SMALL_MAX) | st.integers(0, max_size))
+    numbers = draw(st.lists(st.integers(0, world.size - 1), min_size=size, max_size=size))
     return sort_cells(map(world.cell, numbers))
 
 
@@ -142,24 +155,24 @@ def references(
 
     Restricted references act on column sets of their own and may carry the txn of their cells.
     """
-    cells = draw(cell_sets(world))
     count = draw(st.integers(0, max_references))
-    hands = draw(st.lists(st.integers(1, 2**count), min_size=len(cells), max_size=len(cells)))
+    cells = draw(cell_sets(world)) if count else []
+    hands: list[list[Cell]] = [[] for _ in range(count)]
+    size = len(cells)
+    cards = draw(st.lists(st.integers(0, 8 * count), min_size=size, max_size=size))
+    for cell, card in zip(cells, cards, strict=True):
+        hands[card % count].append(cell)
+        if card >= 7 * count:
+            hands[(card + 1) % count].append(cell)
     dealt = []
-    for number in range(count):
-        hand = [cell for cell, mask in zip(cells, hands, strict=True) if mask >> number & 1]
+    for hand in map(sort_cells, hands):
         columns, txn = ALL_COLUMNS, None
         if restricted:
             columns = draw(column_sets(world))
             txn = draw(st.sampled_from([None, None, None, *world.txns]))
-        if txn is not None:
-            hand = sort_cells(Cell(*_without_txn(cell), txn=0) for cell in hand)
-        dealt.append(Reference(hand, columns, txn))
+        stored = hand if txn is None else sort_cells(replace(cell, txn=0) for cell in hand)
+        dealt.append(Reference(stored, columns, txn))
     return dealt
-
-
-def _without_txn(cell: Cell) -> tuple[bytes, str, bytes, int, bytes, Op]:
-    return cell.row, cell.family, cell.qualifier, cell.timestamp, cell.value, cell.op
 
 
 def column_sets(world: World) -> st.SearchStrategy[ColumnSet]:

@@ -79,12 +79,8 @@ class Block:
     def from_batch(batch: pa.RecordBatch) -> Block:
         """Wrap a trusted ``CELLS`` batch; slices are fine, its dictionary may be in any order."""
         assert batch.schema.equals(CELLS), f"not cells: {batch.schema}"
-        family = batch.column(1)
-        names = family.dictionary.to_pylist()
-        if any(a >= b for a, b in itertools.pairwise(names)):
-            family, names = _sort_dictionary(family, names)
-            batch = batch.set_column(1, CELLS.field(1), family)
-        return Block(_describe(batch), tuple(names), batch, batch)
+        descriptor, families, batch = describe(batch)
+        return Block(descriptor, families, batch, batch)
 
     @property
     def batch(self) -> pa.RecordBatch:
@@ -132,7 +128,7 @@ class Block:
         remapped = codes[family.indices.to_numpy()] if self.count else np.empty(0, np.int16)
         column = _family_column(remapped, families)
         batch = self.batch.set_column(1, CELLS.field(1), column)
-        return Block(_describe(batch), families, batch, batch)
+        return Block(_addresses(batch), families, batch, batch)
 
 
 def unify_families(blocks: Sequence[Block]) -> tuple[Families, list[Block]]:
@@ -164,14 +160,29 @@ def _sort_dictionary(family: Any, names: list[str]) -> tuple[pa.DictionaryArray,
     return _family_column(codes[family.indices.to_numpy()], tuple(ordered)), ordered
 
 
-def _describe(batch: pa.RecordBatch) -> Descriptor:
-    row, family, qualifier, timestamp, txn, op, value = batch.columns
+def describe(batch: pa.RecordBatch) -> tuple[Descriptor, Families, pa.RecordBatch]:
+    """The descriptor of a ``CELLS`` or ``MUTATIONS`` batch, its families, and what must stay alive.
+
+    That is the batch itself, or a copy of it whose family codes follow the order of their names.
+    Mutations have no txns yet: the address of theirs is 0.
+    """
+    family = batch.column(1)
+    names = family.dictionary.to_pylist()
+    if any(a >= b for a, b in itertools.pairwise(names)):
+        family, names = _sort_dictionary(family, names)
+        batch = batch.set_column(1, CELLS.field(1), family)
+    return _addresses(batch), tuple(names), batch
+
+
+def _addresses(batch: pa.RecordBatch) -> Descriptor:
+    row, family, qualifier, timestamp, *txn, op, value = batch.columns
     descriptor = np.zeros(DESCRIPTOR_WIDTH, np.int64)
     descriptor[ROW_OFFSETS], descriptor[ROW_BYTES] = _binary_addresses(row)
     descriptor[FAMILY_CODES] = _fixed_address(family.indices, 2)
     descriptor[QUALIFIER_OFFSETS], descriptor[QUALIFIER_BYTES] = _binary_addresses(qualifier)
     descriptor[TIMESTAMPS] = _fixed_address(timestamp, 8)
-    descriptor[TXNS] = _fixed_address(txn, 8)
+    if txn:
+        descriptor[TXNS] = _fixed_address(txn[0], 8)
     descriptor[OPS] = _fixed_address(op, 1)
     descriptor[VALUE_OFFSETS], descriptor[VALUE_BYTES] = _binary_addresses(value)
     descriptor[COUNT] = batch.num_rows

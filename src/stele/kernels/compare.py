@@ -8,8 +8,6 @@ put together from its halves.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from stele.kernels.block import (
@@ -24,6 +22,7 @@ from stele.kernels.block import (
 )
 from stele.kernels.jit import callee, inlined
 from stele.kernels.memory import (
+    Word,
     load_i8,
     load_i16,
     load_i32,
@@ -34,9 +33,6 @@ from stele.kernels.memory import (
     load_u64,
     load_u64_big_endian,
 )
-
-Word = Any
-"""Eight bytes as an unsigned number. Mixing it with signed ones makes numba compute in floats."""
 
 
 @inlined
@@ -93,6 +89,17 @@ def compare_bytes(a: int, a_length: int, b: int, b_length: int) -> int:
     if a_length == b_length:
         return 0
     return -1 if a_length < b_length else 1
+
+
+@inlined
+def compare_names(a: int, a_length: int, b: int, b_length: int) -> int:
+    """Like :func:`compare_bytes`, quicker for strings that tend to differ in their first word."""
+    left, right = leading_bytes(a, a_length), leading_bytes(b, b_length)
+    if left != right:
+        return -1 if left < right else 1
+    if a_length == b_length and a_length <= 8:
+        return 0
+    return compare_bytes(a, a_length, b, b_length)
 
 
 @inlined
@@ -178,7 +185,7 @@ def compare_row(block: int, index: int, row: int, length: int) -> int:
     return compare_bytes(own, load_i32(offsets + 4) - start, row, length)
 
 
-@callee
+@inlined
 def compare_cells_of_row(block: int, a: int, b: int) -> int:
     """Two cells of one row and one block in cell order: -1, 0 or 1.
 
@@ -196,7 +203,7 @@ def compare_cells_of_row(block: int, a: int, b: int) -> int:
     offsets = load_i64(block + 8 * QUALIFIER_OFFSETS)
     data = load_i64(block + 8 * QUALIFIER_BYTES)
     start_a, start_b = load_i32(offsets + 4 * a), load_i32(offsets + 4 * b)
-    order = compare_bytes(
+    order = compare_names(
         data + start_a,
         load_i32(offsets + 4 * a + 4) - start_a,
         data + start_b,
@@ -207,7 +214,7 @@ def compare_cells_of_row(block: int, a: int, b: int) -> int:
     return compare_versions(block, a, op_a, b, op_b)
 
 
-@callee
+@inlined
 def compare_versions(block: int, a: int, op_a: int, b: int, op_b: int) -> int:
     """Two cells of one column: newest timestamp first, then the highest txn, then the op."""
     stamps = load_i64(block + 8 * TIMESTAMPS)

@@ -96,6 +96,8 @@ def _prefetch(typingctx: Any, address: Any) -> Any:  # noqa: ARG001
 
 # For the type checker every number of a kernel is an int, whatever its width and sign.
 Number = int | np.integer[Any]
+Word = Any
+"""An unsigned number of 64 bits. Mixing it with signed ones makes numba compute in floats."""
 Load = Callable[[Number], int]
 Store = Callable[[Number, Number], None]
 Copy = Callable[[Number, Number, Number], None]

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from stele.kernels.block import COUNT
+from stele.kernels.merge_kernel import BYTES_MAX, CELLS_MAX, advance
 from stele.kernels.merge_rows import DONE, workspace
 from stele.kernels.runs import CELL_COUNT, RUN_COUNT, TOTALS_WORDS, VALUE_SIZE, Ints, empty_runs
 from stele.kernels.selection import Selection
@@ -28,21 +29,13 @@ ROUND_RUNS_PER_SOURCE = 64
 
 UNLIMITED = 1 << 62
 
-# The limits of a step, as kernels get them.
-ROUND_RUNS_MAX = 0
-ROUND_BYTES_MAX = 1
-CELLS_MAX = 2
-BYTES_MAX = 3
-
-Kernel = Callable[..., int]
-
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What decides which merged cells stay: a kernel, its numbers, and whether the rows that only
-    one source has can be kept without looking at them."""
+    """What decides which merged cells stay: the kind of decision, its numbers, and whether the
+    rows that only one source has can be kept without looking at them."""
 
-    kernel: Kernel
+    decision: int
     parameters: Ints
     is_clean: Callable[[Source], bool]
 
@@ -96,7 +89,9 @@ class Merger:
     def step(self) -> int:
         """Merge on; the number of the source that needs a block, ``PAUSED`` or ``DONE``."""
         self._make_room()
-        return self._rule.kernel(
+        return advance(
+            self._rule.decision,
+            self._rule.parameters,
             self._table.matrix,
             self._slots,
             self._positions,
@@ -105,7 +100,6 @@ class Merger:
             self._runs,
             self._work,
             self._state,
-            self._rule.parameters,
             self._totals,
             self._limits,
         )

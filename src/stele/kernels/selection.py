@@ -7,9 +7,11 @@ refer to.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from stele.kernels.block import (
@@ -39,8 +41,11 @@ from stele.kernels.runs import (
     VALUE_SIZE,
     Ints,
     Runs,
+    empty_runs,
 )
-from stele.kernels.sources import SourceTable
+from stele.kernels.sources import Source, SourceTable
+
+UNBOUNDED = 1 << 62
 
 ALIGNMENT = 64
 """Where columns of a new block begin: what Arrow recommends."""
@@ -138,3 +143,19 @@ def allocate_block(totals: Ints) -> tuple[Descriptor, object]:
 def empty_block(families: Families) -> Block:
     """A block without cells."""
     return Block(np.zeros(DESCRIPTOR_WIDTH, np.int64), families, None)
+
+
+def select_masked(blocks: Sequence[Block], masks: Sequence[npt.NDArray[np.bool_]]) -> Selection:
+    """The cells of blocks, one after the other, for which a mask is set."""
+    table, runs = SourceTable((), len(blocks)), []
+    for block, mask in zip(blocks, masks, strict=True):
+        slot = table.add(Source(block))
+        edges = np.flatnonzero(np.diff(mask, prepend=False, append=False))
+        starts, stops = edges[::2], edges[1::2]
+        part = empty_runs(len(starts))[: len(starts)]
+        part[:, 0], part[:, 1], part[:, 2], part[:, 3] = slot, starts, stops - starts, 0
+        runs.append(part)
+    joined = np.concatenate([*runs, empty_runs(1)])  # never empty, so that it has an address
+    totals = np.zeros(TOTALS_WORDS, np.int64)
+    measure_runs(table.matrix, joined, 0, len(joined) - 1, UNBOUNDED, totals)
+    return Selection(table, joined, totals)

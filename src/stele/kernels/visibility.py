@@ -27,7 +27,7 @@ import numpy.typing as npt
 from stele.kernels.compare import equal_bytes
 from stele.kernels.jit import callee, inlined
 from stele.kernels.memory import load_i64, load_u8, store_i64
-from stele.model.cells import TIMESTAMP_MIN
+from stele.model.cells import TIMESTAMP_MIN, Op
 
 Ints = npt.NDArray[np.int64]
 
@@ -57,6 +57,11 @@ LISTED_BYTES = 24
 """A row erasure with the table of the families it acts on, where sources differ in that."""
 
 NO_FAMILY = -1
+
+PUT = int(Op.PUT)
+ERASE_ROW = int(Op.ERASE_ROW)
+ERASE_FAMILY = int(Op.ERASE_FAMILY)
+ERASE_COLUMN = int(Op.ERASE_COLUMN)
 
 
 def visibility_state(cells: int) -> Ints:
@@ -175,3 +180,38 @@ def erased_in_column(state: int, timestamp: int) -> int:
     if load_i64(state + CELL_TIMESTAMP) == timestamp:
         highest = max(highest, load_i64(state + CELL_TXN))
     return highest
+
+
+@callee
+def note_erasure(
+    state: int,
+    op: int,
+    family: int,
+    qualifier: int,
+    length: int,
+    timestamp: int,
+    txn: int,
+    listed: int,
+) -> None:
+    """Remember the next erasure of a row. ``listed`` is the table of what row erasures act on,
+    0 where all sources act on the same families."""
+    if op == ERASE_ROW:
+        if listed != 0:
+            list_row_erasure(state, timestamp, txn, listed)
+        else:
+            count = load_i64(state + ROW_COUNT)
+            count = extend_frontier(load_i64(state + ROW_FRONTIER), count, timestamp, txn)
+            store_i64(state + ROW_COUNT, count)
+    elif op == ERASE_FAMILY:
+        if load_i64(state + FAMILY) != family:
+            enter_family(state, family)
+        count = load_i64(state + FAMILY_COUNT)
+        count = extend_frontier(load_i64(state + FAMILY_FRONTIER), count, timestamp, txn)
+        store_i64(state + FAMILY_COUNT, count)
+    else:
+        enter_column(state, family, qualifier, length)
+        if op == ERASE_COLUMN:
+            store_i64(state + COLUMN_TXN, max(load_i64(state + COLUMN_TXN), txn))
+        elif load_i64(state + CELL_TXN) == NEVER or load_i64(state + CELL_TIMESTAMP) != timestamp:
+            store_i64(state + CELL_TIMESTAMP, timestamp)
+            store_i64(state + CELL_TXN, txn)

@@ -13,7 +13,7 @@ from stele.kernels.sources import Facts, Source
 from stele.model.cells import TIMESTAMP_MAX, TIMESTAMP_MIN, Cell, Op
 from stele.model.column_set import ALL_COLUMNS, ColumnSet
 from tests.oracles import cells as oracle
-from tests.oracles import strategies
+from tests.oracles import strategies, sweep
 from tests.oracles.blocks import block_of, cells_of, sources_of
 from tests.oracles.cells import Reference
 
@@ -41,6 +41,12 @@ def test_reads_at_every_txn_and_number_of_versions(data: st.DataObject) -> None:
     for txn in (world.txns[0], *data.draw(st.lists(st.sampled_from(world.txns), max_size=3))):
         for versions in (None, 1, 2):
             view = ReadView(txn=txn, versions=versions)
+            assert read(references, view) == expected(references, view)
+
+
+def test_many_tiny_reads() -> None:
+    for references in sweep.tiny_references(sets=3_000, seed=2):
+        for view in (ReadView(), ReadView(txn=4, versions=1)):
             assert read(references, view) == expected(references, view)
 
 

@@ -1,0 +1,187 @@
+"""The index of a fragment: which of its blocks may hold a row.
+
+A fragment is a sequence of blocks in order. The index knows the first row of each and whether the
+last row of a block continues in the next, which happens only to rows larger than a block. First
+rows are one binary array and, beside it, the eight bytes that follow what all of them have in
+common as numbers: a search compares numbers and looks at keys only where these are equal.
+
+In memory, for kernels, an index is one row of ``INDEX_WIDTH`` int64:
+
+    BLOCKS         number of blocks, at least 1
+    FIRST_OFFSETS  address of BLOCKS + 1 int32, as in a binary array
+    FIRST_BYTES    address of the bytes of the first rows
+    PREFIXES       address of BLOCKS uint64
+    COMMON         how many leading bytes all first rows share
+    CONTINUES      address of BLOCKS bytes: 1 where the last row of a block goes on in the next
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from stele.kernels.compare import compare_bytes, prefix_after, shared_length
+from stele.kernels.jit import bulk, callee, quick
+from stele.kernels.memory import address_of, load_i32, load_i64, load_u8, load_u64
+from stele.kernels.search import BinaryKeys
+from stele.model.ranges import RowRange
+
+BLOCKS = 0
+FIRST_OFFSETS = 1
+FIRST_BYTES = 2
+PREFIXES = 3
+COMMON = 4
+CONTINUES = 5
+INDEX_WIDTH = 6
+
+BEFORE = -1
+"""What a search answers for a row that lies before all blocks."""
+
+Ints = npt.NDArray[np.int64]
+
+
+@callee
+def _compare_first(index: int, block: int, row: int, length: int) -> int:
+    """The first row of a block against a key: -1, 0 or 1."""
+    offsets = load_i64(index + 8 * FIRST_OFFSETS) + 4 * block
+    begin = load_i32(offsets)
+    first = load_i64(index + 8 * FIRST_BYTES) + begin
+    return compare_bytes(first, load_i32(offsets + 4) - begin, row, length)
+
+
+@callee
+def find_block(index: int, row: int, length: int) -> int:
+    """The last block whose first row is not above a key, or ``BEFORE``."""
+    count, common = load_i64(index + 8 * BLOCKS), load_i64(index + 8 * COMMON)
+    first_row = load_i64(index + 8 * FIRST_BYTES) + load_i32(load_i64(index + 8 * FIRST_OFFSETS))
+    head = compare_bytes(first_row, common, row, min(length, common))
+    if head != 0:
+        return BEFORE if head > 0 else count - 1
+    prefix, prefixes = prefix_after(row, length, common), load_i64(index + 8 * PREFIXES)
+    low, high = 0, count
+    while low < high:
+        middle = (low + high) >> 1
+        first = load_u64(prefixes + 8 * middle)
+        if first < prefix or (first == prefix and _compare_first(index, middle, row, length) <= 0):
+            low = middle + 1
+        else:
+            high = middle
+    return low - 1
+
+
+@callee
+def first_block_of(index: int, block: int, row: int, length: int) -> int:
+    """Where a row begins that ``block``, as found, may hold: earlier only if the row continues."""
+    continues = load_i64(index + 8 * CONTINUES)
+    while (
+        block > 0
+        and load_u8(continues + block - 1) != 0
+        and _compare_first(index, block, row, length) == 0
+    ):
+        block -= 1
+    return block
+
+
+@bulk
+def _fill_prefixes(offsets: int, data: int, prefixes: npt.NDArray[np.uint64]) -> int:
+    """Fill in the prefixes; returns the number of bytes all rows have in common."""
+    count = len(prefixes)
+    first, last = data + load_i32(offsets), data + load_i32(offsets + 4 * count - 4)
+    common = shared_length(
+        first,
+        load_i32(offsets + 4) - load_i32(offsets),
+        last,
+        load_i32(offsets + 4 * count) - load_i32(offsets + 4 * count - 4),
+    )
+    for number in range(count):
+        begin = load_i32(offsets + 4 * number)
+        length = load_i32(offsets + 4 * number + 4) - begin
+        prefixes[number] = prefix_after(data + begin, length, common)
+    return common
+
+
+@quick
+def _find(index: Ints, row: bytes) -> int:
+    return find_block(address_of(index), address_of(row), len(row))
+
+
+@quick
+def _find_first(index: Ints, row: bytes) -> int:
+    at, key = address_of(index), address_of(row)
+    block = find_block(at, key, len(row))
+    return block if block < 0 else first_block_of(at, block, key, len(row))
+
+
+@bulk
+def _find_many(index: Ints, offsets: int, data: int, found: Ints) -> None:
+    at = address_of(index)
+    for number in range(len(found)):
+        begin = load_i32(offsets + 4 * number)
+        length = load_i32(offsets + 4 * number + 4) - begin
+        found[number] = find_block(at, data + begin, length)
+
+
+class RowIndex:
+    """The immutable index of one fragment, or of a single block."""
+
+    __slots__ = ("_continues", "_keys", "_prefixes", "blocks", "numbers")
+
+    def __init__(
+        self,
+        first_rows: Sequence[bytes] | pa.BinaryArray,
+        continues: npt.NDArray[np.uint8] | None = None,
+    ):
+        keys = BinaryKeys(first_rows)
+        assert keys.count > 0, "an index has at least one block"
+        self._keys = keys
+        self.blocks = keys.count
+        self._continues = np.zeros(keys.count, np.uint8) if continues is None else continues
+        assert len(self._continues) == keys.count
+        self._prefixes = np.empty(keys.count, np.uint64)
+        common = _fill_prefixes(keys.offsets, keys.data, self._prefixes)
+        self.numbers: Ints = np.array(
+            [
+                keys.count,
+                keys.offsets,
+                keys.data,
+                self._prefixes.ctypes.data,
+                common,
+                self._continues.ctypes.data,
+            ],
+            np.int64,
+        )
+
+    def first_row(self, block: int) -> bytes:
+        """The first row of a block."""
+        row: bytes = self._keys.owner[block].as_py()
+        return row
+
+    def continues(self, block: int) -> bool:
+        """Whether the last row of a block goes on in the next."""
+        return bool(self._continues[block])
+
+    def find(self, row: bytes) -> int:
+        """The last block that may hold a row, or ``BEFORE``."""
+        return _find(self.numbers, row)
+
+    def find_many(self, rows: Sequence[bytes] | pa.BinaryArray) -> Ints:
+        """:meth:`find` for many rows."""
+        keys = BinaryKeys(rows)
+        found = np.empty(keys.count, np.int64)
+        _find_many(self.numbers, keys.offsets, keys.data, found)
+        return found
+
+    def overlapping(self, rows: RowRange) -> range:
+        """The blocks that may hold rows of a range."""
+        start = max(_find_first(self.numbers, rows.start), 0)
+        if rows.end is None:
+            return range(start, self.blocks)
+        last = self.find(rows.end)
+        if last >= 0 and self.first_row(last) == rows.end:
+            # Of the blocks of this very row only the first may hold smaller rows before it.
+            last = _find_first(self.numbers, rows.end)
+            last -= self.first_row(last) == rows.end
+        return range(start, max(start, last + 1))
