@@ -11,9 +11,16 @@ from dataclasses import dataclass, replace
 
 from stele.model.column_set import ALL_COLUMNS, ColumnSet
 from stele.model.ranges import RowRange
-from stele.storage.flush_marks import FlushMark, coalesce, restrict_marks
-from stele.storage.references import Reference, References, join, regroup, restrict
-from stele.storage.regions import Region
+from stele.storage.references import (
+    FlushMark,
+    Reference,
+    References,
+    coalesce_marks,
+    regroup,
+    restrict,
+    restrict_marks,
+    unite,
+)
 from stele.tablet.config import ConfigEdit, TabletConfig
 
 Configs = Mapping[str, TabletConfig]
@@ -54,12 +61,12 @@ class AddFlush:
             added = restrict(self.references, config.rows)
             if not added:
                 continue  # none of its rows were in memory, so no log cell of it is below the mark
-            mark = FlushMark(Region(config.rows, ALL_COLUMNS), self.txn)
+            mark = FlushMark(config.rows, ALL_COLUMNS, self.txn)
             written.append(
                 revised(
                     config,
                     references=(*config.references, *added),
-                    marks=coalesce((*config.marks, mark)),
+                    marks=coalesce_marks((*config.marks, mark)),
                     clock=max(config.clock, self.txn),
                 )
             )
@@ -126,8 +133,8 @@ class JoinTablets:
             below,
             id=self.joined,
             rows=RowRange(below.rows.start, above.rows.end),
-            references=join(below.references, above.references),
-            marks=coalesce((*below.marks, *above.marks)),
+            references=unite((*below.references, *above.references)),
+            marks=coalesce_marks((*below.marks, *above.marks)),
             clock=max(below.clock, above.clock),
             epoch=max(below.epoch, above.epoch),
             revision=max(below.revision, above.revision) + 1,

@@ -10,8 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from stele.model.ranges import RowRange
-from stele.storage.flush_marks import Marks
-from stele.storage.references import References
+from stele.storage.references import Marks, References
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +53,8 @@ class ConfigEdit:
         assert len({config.id for config in self.written}) == len(self.written)
         for config in self.written:
             for reference in config.references:
-                inside = config.rows.covers(reference.region.rows)
-                assert inside, f"{config.id} {config.rows}: {reference.region} reaches beyond it"
+                inside = config.rows.covers(reference.rows)
+                assert inside, f"{config.id}: a reference reaches {reference.rows}"
 
     @property
     def is_empty(self) -> bool:

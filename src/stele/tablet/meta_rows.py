@@ -1,7 +1,7 @@
 """Tablet configs as rows of a META table.
 
 The key of a tablet's row is its table's id, a space, and the exclusive end of its rows; ``!``
-instead of the space when it has no end. Table ids are made of characters that sort after both, so the
+instead of the space when it has no end. Characters of table ids sort after both, so the
 tablets of a table stand together, in order, the unbounded one last: the tablet of a row is the
 first one whose key is above ``table SPACE row``.
 
@@ -20,8 +20,13 @@ from stele.errors import Corruption, InvalidArgument
 from stele.model.cells import Cell
 from stele.model.mutations import MutationBatch
 from stele.model.ranges import RowRange
-from stele.storage.flush_marks import decode_marks, encode_marks
-from stele.storage.references import Reference, decode_references, encode_references
+from stele.storage.references import (
+    Reference,
+    decode_marks,
+    decode_references,
+    encode_marks,
+    encode_references,
+)
 from stele.tablet.config import ConfigEdit, TabletConfig
 
 META_FAMILIES = ("first", "tablet", "location", "log", "fragments", "marks", "clock")
@@ -98,7 +103,7 @@ def _columns(config: TabletConfig) -> list[tuple[str, bytes, bytes]]:
         columns.append(("location", b"", config.location.encode()))
     by_columns: dict[str, list[Reference]] = {}
     for reference in config.references:
-        by_columns.setdefault(str(reference.region.columns), []).append(reference)
+        by_columns.setdefault(str(reference.columns), []).append(reference)
     columns += [
         ("fragments", name.encode(), encode_references(references))
         for name, references in by_columns.items()
@@ -136,7 +141,7 @@ def config_from_cells(key: bytes, cells: Sequence[Cell]) -> TabletConfig:
     except (KeyError, ValueError, InvalidArgument, msgspec.DecodeError) as error:
         raise Corruption(f"{where} cannot be read: {error!r}") from error
     for reference in config.references:
-        if not config.rows.covers(reference.region.rows):
+        if not config.rows.covers(reference.rows):
             raise Corruption(f"{where}: a reference reaches beyond the tablet")
     return config
 

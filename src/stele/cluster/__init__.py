@@ -1,0 +1,1 @@
+"""Whole stores: embedded in one process, and local clusters."""

@@ -1,0 +1,224 @@
+"""An embedded store: META and user engines over one directory that this process owns.
+
+Opening takes the directory's lock, which makes every earlier session dead for certain. META is
+recovered first (the root file names META0, META0 names META1, META1 names the rest), then the
+tables of the catalog; each step saves configs that name the new log before it serves anything.
+Only then old logs and unreferenced files go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from stele.coordination.local import LocalCoordination
+from stele.coordination.records import SessionRecord, TableRecord, TableState
+from stele.env.ports import FileLock
+from stele.errors import NotFound, SteleError
+from stele.model.ranges import RowRange
+from stele.model.schema_json import schema_from_json
+from stele.storage.log_format import check_session
+from stele.tablet.config import ConfigEdit, TabletConfig
+from stele.tablet.config_store import RootFile
+from stele.tablet.engine import Engine, World
+from stele.tablet.flush_policy import FlushLimits
+from stele.tablet.fragment_store import FragmentStore
+from stele.tablet.gc import GcFacts, choose_garbage, empty_trash, move_to_trash
+from stele.tablet.meta_rows import check_tiling
+from stele.tablet.meta_table import META0, META1, META_SCHEMA, MetaConfigs, MetaTable
+from stele.tablet.options import EngineOptions
+from stele.tablet.recovery import LostTable, log_directories, recover
+
+LOCK_FILE = "LOCK"
+LOG_DIRECTORY = "log"
+
+META_OPTIONS = EngineOptions(
+    flush=FlushLimits(memory_bytes=4 << 20, budget_bytes=64 << 20, log_bytes=16 << 20),
+    cache_bytes=16 << 20,
+    log_file_bytes=4 << 20,
+)
+"""META is small and must recover quickly, whatever users do."""
+
+
+@dataclass(slots=True)
+class Store:
+    """Everything an open directory consists of."""
+
+    world: World
+    lock: FileLock
+    coordination: LocalCoordination
+    session: SessionRecord
+    meta: Engine
+    meta0: MetaTable
+    meta1: MetaTable
+    user: Engine
+
+    @staticmethod
+    def open(world: World, options: EngineOptions, owner: str) -> Store:
+        """Take the directory and bring everything in it back to life."""
+        lock = world.files.lock_exclusive(LOCK_FILE)
+        try:
+            return _open(world, options, owner, lock)
+        except BaseException:
+            lock.release()
+            raise
+
+    def running_tables(self) -> list[TableRecord]:
+        return [t for t in self.coordination.tables() if t.state is TableState.RUNNING]
+
+    def collect_garbage(self) -> list[str]:
+        """One round: delete the trash of earlier rounds, move new garbage there (T106–T110)."""
+        live = {engine.session: engine.fragments.low_water() for engine in (self.meta, self.user)}
+        directory = self.user.fragments.directory
+        files = self.world.files.list(directory)
+        referenced = {name for config in self._all_configs() for name in config.files()}
+        empty_trash(self.world.files)
+        garbage = choose_garbage(GcFacts(files, referenced, live))
+        for engine in (self.meta, self.user):
+            engine.fragments.forget(garbage)
+        move_to_trash(self.world.files, directory, garbage)
+        return garbage
+
+    def _all_configs(self) -> list[TabletConfig]:
+        """Every config there is, now and at each lease; a hole in META stops the collector."""
+        configs = list(self.meta.table(META0).layout.tablets)
+        moments = [None, *(lease.meta_txn for lease in self.coordination.leases())]
+        for at in moments:
+            meta1 = self.meta0.configs(META1, at)
+            user = self.meta1.all_configs(at)
+            for table in {config.table for config in user}:
+                check_tiling(table, (config for config in user if config.table == table))
+            configs += [*meta1, *user]
+        return configs
+
+    def close(self) -> None:
+        """Let go of everything. What is in memory is in the log."""
+        self.user.close()
+        self.meta.close()
+        self.coordination.close_session(self.session.id)
+        self.lock.release()
+
+
+def _open(world: World, options: EngineOptions, owner: str, lock: FileLock) -> Store:
+    coordination = LocalCoordination.open(world.files, world.random)
+    dead = coordination.sessions()
+    session = coordination.open_session(owner, world.clock.now_us())
+    name = check_session(f"s{session.id:08x}")
+    meta, meta0, meta1 = _open_meta(world, f"{name}.meta")
+    user = _open_user(world, options, name, meta1, coordination)
+    store = Store(world, lock, coordination, session, meta, meta0, meta1, user)
+    _remove_old_logs(store)
+    for record in dead:
+        coordination.close_session(record.id)
+    return store
+
+
+def _log_of(session: str) -> str:
+    return f"{LOG_DIRECTORY}/{session}"
+
+
+def _open_meta(world: World, session: str) -> tuple[Engine, MetaTable, MetaTable]:
+    """META0 from the root file, META1 from META0."""
+    root = RootFile(world.files)
+    log = _log_of(session)
+    fragments = FragmentStore(world.files, f"{session}.r")
+    with fragments.writing() as files:
+        lost = LostTable(META0, META_SCHEMA, (_load_root(root),))
+        recovered = recover(world.files, files, [lost], log=log, sealer=session)
+        _save_root(root, recovered.configs[META0][0])
+    configs_of_meta = MetaConfigs(root)
+    engine = Engine(
+        world,
+        session=session,
+        log_directory=log,
+        start_txn=recovered.clock,
+        configs=configs_of_meta,
+        options=META_OPTIONS,
+    )
+    engine.add_table(META0, META0, META_SCHEMA, recovered.configs[META0])
+    meta0 = MetaTable(engine, META0)
+    configs_of_meta.attach(meta0)
+    with fragments.writing() as files:
+        configs = meta0.configs(META1) or (TabletConfig(f"{META1}.1", META1, RowRange()),)
+        lost = LostTable(META1, META_SCHEMA, configs)
+        recovered = recover(world.files, files, [lost], log=log, sealer=session)
+        meta0.save_now(ConfigEdit(written=recovered.configs[META1]))
+    fragments.close()
+    check_tiling(META1, recovered.configs[META1])
+    engine.observe(recovered.clock)
+    engine.add_table(META1, META1, META_SCHEMA, recovered.configs[META1])
+    return engine, meta0, MetaTable(engine, META1)
+
+
+def _load_root(root: RootFile) -> TabletConfig:
+    return root.load() if root.exists() else TabletConfig(f"{META0}.1", META0, RowRange())
+
+
+def _save_root(root: RootFile, config: TabletConfig) -> None:
+    failed: list[SteleError | None] = []
+    root.save(ConfigEdit(written=(config,)), failed.append)
+    if failed[0] is not None:
+        raise failed[0]
+
+
+def _open_user(
+    world: World,
+    options: EngineOptions,
+    session: str,
+    meta1: MetaTable,
+    coordination: LocalCoordination,
+) -> Engine:
+    running = [t for t in coordination.tables() if t.state is TableState.RUNNING]
+    lost = [
+        LostTable(record.id, schema_from_json(record.schema.encode()), meta1.configs(record.id))
+        for record in running
+    ]
+    for table in lost:
+        check_tiling(table.table, table.configs)
+    log = _log_of(session)
+    fragments = FragmentStore(world.files, f"{session}.r")
+    with fragments.writing() as files:
+        recovered = recover(world.files, files, lost, log=log, sealer=session)
+        meta1.save_now(
+            ConfigEdit(written=tuple(c for configs in recovered.configs.values() for c in configs))
+        )
+    fragments.close()
+    engine = Engine(
+        world,
+        session=session,
+        log_directory=log,
+        start_txn=recovered.clock,
+        configs=meta1,
+        options=options,
+    )
+    for record, table in zip(running, lost, strict=True):
+        engine.add_table(record.id, record.name, table.schema, recovered.configs[record.id])
+    return engine
+
+
+def _remove_old_logs(store: Store) -> None:
+    """Delete log directories that no config names any more."""
+    files = store.world.files
+    needed = log_directories(store._all_configs())  # noqa: SLF001
+    current = {store.meta.log_directory, store.user.log_directory}
+    for name in files.list(LOG_DIRECTORY):
+        directory = f"{LOG_DIRECTORY}/{name}"
+        if directory not in needed | current:
+            _delete_tree(store, directory)
+
+
+def _delete_tree(store: Store, directory: str) -> None:
+    """The seal goes last: a half-deleted log must not look like one that is still written."""
+    files = store.world.files
+    names: Iterable[str] = sorted(files.list(directory), key=lambda name: name.isupper())
+    for name in names:
+        try:
+            files.delete(f"{directory}/{name}")
+        except NotFound:
+            continue
+    files.delete_dir(directory)
+
+
+def dropped_configs(configs: Iterable[TabletConfig]) -> tuple[TabletConfig, ...]:
+    """Configs of a table that nobody serves: they need no log."""
+    return tuple(replace(config, log=None, location=None) for config in configs)

@@ -1,0 +1,210 @@
+"""Requests on their way into the log: checked and encoded before any lock is taken.
+
+A request becomes a commit in two steps. ``prepare`` does all that does not depend on the txn,
+in the caller's thread; ``stamp`` is what remains for the critical section. Small requests become
+row records, larger ones an Arrow batch.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from copy import copy
+from typing import TYPE_CHECKING, Protocol
+
+import pyarrow as pa
+
+from stele.errors import InvalidCells, SteleError
+from stele.kernels.block import Block
+from stele.kernels.row_records import encode_record
+from stele.kernels.search import row_lower_bound
+from stele.model.cells import ROW_ERASURE_FAMILY
+from stele.model.mutations import MutationBatch, stamp
+from stele.model.ranges import RowRange
+from stele.model.schema import Schema
+from stele.model.validation import validate_mutations
+from stele.storage.group_commit import GroupCommit
+from stele.storage.log_parts import Commit, batch_commit, encode_batch, rows_commit
+from stele.storage.log_queue import Ticket
+from stele.storage.memory_table import MemoryTable
+from stele.tablet.commit_ring import BulkCommit
+from stele.tablet.options import SMALL_COMMIT_CELLS_MAX
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
+RECORD_OVERHEAD_BYTES = 232
+"""What a row record costs in memory beside its bytes: see ``storage.memory_records``."""
+
+
+class Prepared(Protocol):
+    """A checked request."""
+
+    @property
+    def size_bytes(self) -> int:
+        """About what it will take in memory."""
+
+    def rows(self) -> list[bytes] | None:
+        """Its distinct rows in order, or ``None`` when they are too many to list."""
+
+    def span(self) -> RowRange:
+        """A range that holds all its rows."""
+
+    def stamp(self, table: str, txn: int, memory: MemoryTable) -> Commit:
+        """Number it, put it into memory, and give the commit for the log."""
+
+    def remembered(self, txn: int) -> BulkCommit | None:
+        """What commit rings keep of it when its rows are too many to list."""
+
+
+class SmallCommit:
+    """A few mutations."""
+
+    def __init__(self, batch: MutationBatch, schema: Schema):
+        self._records = batch.records()
+        self.size_bytes = batch.size_bytes + len(self._records) * RECORD_OVERHEAD_BYTES
+        families = {record[1] for record in self._records}
+        _check_families(families, schema)
+        self._encoded = {family: family.encode() for family in families}
+
+    def rows(self) -> list[bytes]:
+        return list(dict.fromkeys(record[0] for record in self._records))
+
+    def span(self) -> RowRange:
+        return RowRange(self._records[0][0], self._records[-1][0] + b"\x00")
+
+    def stamp(self, table: str, txn: int, memory: MemoryTable) -> Commit:
+        encoded = self._encoded
+        records = [
+            (row, encode_record(row, encoded[family], qualifier, -negated, txn, op, value))
+            for row, family, _, qualifier, negated, op, value in self._records
+        ]
+        memory.add_records(txn, records)
+        return rows_commit(table, txn, [record for _, record in records])
+
+    def remembered(self, txn: int) -> BulkCommit | None:  # noqa: ARG002
+        return None
+
+
+class BatchCommit:
+    """Many mutations as a sorted ``MUTATIONS`` batch that was validated."""
+
+    def __init__(self, batch: pa.RecordBatch):
+        self._batch = batch
+        self._content: tuple[ReadableBuffer, ...] = encode_batch(batch)
+        self._block: Block | None = None
+        self.size_bytes = int(batch.nbytes) + 16 * batch.num_rows
+
+    def rows(self) -> None:
+        return None
+
+    def span(self) -> RowRange:
+        rows = self._batch.column(0)
+        return RowRange(rows[0].as_py(), rows[-1].as_py() + b"\x00")
+
+    def distinct_rows(self) -> list[bytes]:
+        """All rows; for conflict checks, which bulk writes rarely ask for."""
+        found: list[bytes] = self._batch.column(0).unique().to_pylist()
+        return found
+
+    def stamp(self, table: str, txn: int, memory: MemoryTable) -> Commit:
+        self._block = Block.from_batch(stamp(self._batch, txn))
+        memory.add_block(txn, self._block)
+        return batch_commit(table, txn, self._content)
+
+    def remembered(self, txn: int) -> BulkCommit:
+        block = self._block
+        assert block is not None
+
+        def contains(row: bytes) -> bool:
+            place = row_lower_bound(block, row)
+            return place < block.count and block.row(place) == row
+
+        size = int(self._batch.column(0).nbytes)
+        return BulkCommit(txn, contains, size)
+
+
+def prepare(
+    mutations: MutationBatch | pa.RecordBatch, schema: Schema, *, trusted: bool = False
+) -> SmallCommit | BatchCommit:
+    """Check a request against the schema and encode it."""
+    if isinstance(mutations, MutationBatch):
+        if not len(mutations):
+            raise InvalidCells("a batch has at least one mutation")
+        if len(mutations) <= SMALL_COMMIT_CELLS_MAX:
+            return SmallCommit(mutations, schema)
+        batch = mutations.to_arrow()
+        _check_families(set(batch.column("family").dictionary.to_pylist()), schema)
+        return BatchCommit(batch)
+    if not trusted:
+        validate_mutations(mutations, schema)
+    if not mutations.num_rows:
+        raise InvalidCells("a batch has at least one mutation")
+    return BatchCommit(mutations)
+
+
+def _check_families(families: set[str], schema: Schema) -> None:
+    for family in families:
+        if family != ROW_ERASURE_FAMILY and not schema.allows(family):
+            known = ", ".join(sorted(name for g in schema.groups for name in g.families or ()))
+            raise InvalidCells(
+                f"family {family!r} is in no group of the table's schema; it has {known or 'none'}"
+            )
+
+
+class PendingCommit:
+    """A commit on its way; see :class:`stele.client.backend.Pending`.
+
+    Nobody writes the log on a waiter's behalf: a thread that waits leads the log itself, which is
+    the quickest way for one, and ``then`` starts a job for those who do not block.
+    """
+
+    __slots__ = ("_callbacks", "_lock", "_log", "_spawn", "_ticket")
+
+    def __init__(self, log: GroupCommit, spawn: Callable[[Callable[[], None]], None]):
+        self._log = log
+        self._spawn = spawn
+        self._lock = threading.Lock()
+        self._callbacks: list[Callable[[SteleError | None], None]] = []
+        self._ticket: Ticket | None = None
+
+    def append(self, commit: Commit) -> None:
+        """Hand the commit to the log; txns rise, so this is part of the critical section."""
+        self._ticket = self._log.append(commit, self._resolved, will_wait=True)
+
+    @property
+    def txn(self) -> int:
+        assert self._ticket is not None
+        return self._ticket.txn
+
+    def wait(self, timeout_us: int | None = None) -> int:
+        assert self._ticket is not None
+        self._log.wait(self._ticket, timeout_us)
+        return self._ticket.txn
+
+    def then(self, callback: Callable[[SteleError | None], None]) -> None:
+        ticket = self._ticket
+        assert ticket is not None
+        with self._lock:
+            if not ticket.done:
+                self._callbacks.append(callback)
+                callback = _nothing
+        if callback is _nothing:
+            self._spawn(self._log.drive)
+        else:
+            callback(_own(ticket.error))
+
+    def _resolved(self, ticket: Ticket) -> None:
+        with self._lock:
+            callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback(_own(ticket.error))
+
+
+def _nothing(_error: SteleError | None) -> None:
+    pass
+
+
+def _own(error: SteleError | None) -> SteleError | None:
+    """A copy for each listener: tracebacks of one must not grow in another's hands."""
+    return None if error is None else copy(error)

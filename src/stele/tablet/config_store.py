@@ -1,0 +1,83 @@
+"""Where configs are saved: the root's in one file, all others in rows of a META table.
+
+Saving is asynchronous, because a META row is a commit like any other: ``save`` returns at once
+and calls back when the edit is durable, or with the reason why it is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import msgspec
+from crc32c import crc32c
+
+from stele.env.failpoints import declare, failpoint
+from stele.env.ports import FileSystem
+from stele.errors import Corruption, SteleError
+from stele.model.cells import Cell
+from stele.tablet.config import ConfigEdit, TabletConfig
+from stele.tablet.meta_rows import config_from_cells, edit_batch
+
+Saved = Callable[[SteleError | None], None]
+
+ROOT_FILE = "root.json"
+BEFORE_ROOT_SAVE = declare("tablet.root.before_save")
+AFTER_ROOT_SAVE = declare("tablet.root.after_save")
+
+
+class ConfigStore(Protocol):
+    """One parent of configs."""
+
+    def save(self, edit: ConfigEdit, done: Saved) -> None:
+        """Make the edit durable, all of it or nothing."""
+
+
+class RootFile:
+    """The config of META's root tablet, in one file that is replaced atomically (T59, T63).
+
+    It holds the same columns as a META row would, under one checksum.
+    """
+
+    def __init__(self, files: FileSystem):
+        self._files = files
+
+    def exists(self) -> bool:
+        return self._files.exists(ROOT_FILE)
+
+    def load(self) -> TabletConfig:
+        head, _, body = self._files.read_all(ROOT_FILE).partition(b"\n")
+        body = body.removesuffix(b"\n")
+        if head != b"stele-root crc32c=%08x" % crc32c(body):
+            raise Corruption("the checksum does not match", file=ROOT_FILE, offset=0)
+        try:
+            row = msgspec.json.decode(body, type=_RootRow)
+        except msgspec.DecodeError as error:
+            raise Corruption(f"not a root config: {error}", file=ROOT_FILE) from error
+        cells = [
+            Cell(row.key, family, qualifier, 0, value) for family, qualifier, value in row.columns
+        ]
+        return config_from_cells(row.key, cells)
+
+    def save(self, edit: ConfigEdit, done: Saved) -> None:
+        assert len(edit.written) == 1, "the root is one tablet, which never splits"
+        puts = [cell for cell in edit_batch(edit).cells() if cell.family]
+        row = _RootRow(
+            puts[0].row, tuple((cell.family, cell.qualifier, cell.value) for cell in puts)
+        )
+        body = msgspec.json.format(msgspec.json.encode(row), indent=1)
+        error: SteleError | None = None
+        try:
+            failpoint(BEFORE_ROOT_SAVE)
+            self._files.write_atomic(
+                ROOT_FILE, b"stele-root crc32c=%08x\n" % crc32c(body) + body + b"\n"
+            )
+            failpoint(AFTER_ROOT_SAVE)
+        except SteleError as failure:
+            error = failure
+        done(error)
+
+
+class _RootRow(msgspec.Struct, frozen=True):
+    key: bytes
+    columns: tuple[tuple[str, bytes, bytes], ...]

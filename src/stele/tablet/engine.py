@@ -1,0 +1,332 @@
+"""The tablet engine: many tablets, one log, one memory budget, one clock.
+
+The engine owns the lock that orders commits. Inside it happens only what is quick: mapping rows to
+tablets, looking for conflicts, numbering, adding to memory and to the log's queue, and swapping
+layouts. Everything that takes time is a job: flushes, compactions, memory merges. A job
+ends in a ``ConfigChange``, and the ``ConfigWriter`` shows its result when it is durable.
+
+Nothing here waits. Commits, flushes and layout changes are answered through callbacks, so that
+threads, asyncio and a simulator can drive the same code.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from stele.env.ports import Clock, FileSystem, Random, Tasks
+from stele.errors import (
+    OutOfSpace,
+    StaleRow,
+    SteleError,
+    TableNotFound,
+    TabletNotServing,
+    Throttled,
+)
+from stele.model.clock import HybridClock
+from stele.model.mutations import MutationBatch
+from stele.model.schema import Schema
+from stele.storage.group_commit import GroupCommit, LogEvents
+from stele.storage.log_parts import clock_commit, release_commit
+from stele.storage.log_seal import seal_fence
+from stele.storage.log_segments import first_needed_file, remove_released
+from stele.storage.log_sequencer import Sequencer
+from stele.storage.log_writer import LogWriter
+from stele.tablet.changes import ConfigChange
+from stele.tablet.commits import BatchCommit, PendingCommit, SmallCommit, prepare
+from stele.tablet.config import ConfigEdit, TabletConfig, by_id
+from stele.tablet.config_store import ConfigStore
+from stele.tablet.config_writer import Answer, Change, ConfigWriter
+from stele.tablet.events import TabletEvents
+from stele.tablet.fragment_store import FragmentStore
+from stele.tablet.options import EngineOptions
+from stele.tablet.range_map import RangeMap
+from stele.tablet.table_state import TableLayout, TableState
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What an engine needs of the world."""
+
+    files: FileSystem
+    clock: Clock
+    random: Random
+    tasks: Tasks
+
+
+class Engine:
+    """See the module docstring. Threads share an engine."""
+
+    def __init__(
+        self,
+        world: World,
+        *,
+        session: str,
+        log_directory: str,
+        start_txn: int,
+        configs: ConfigStore,
+        options: EngineOptions,
+    ):
+        """``start_txn`` is above everything any earlier owner of the tablets has committed."""
+        self.world = world
+        self.options = options
+        self.session = session
+        self.log_directory = log_directory
+        self.lock = threading.Lock()
+        self.events = TabletEvents()
+        self.fragments = FragmentStore(world.files, session)
+        self.config_writer = ConfigWriter(configs, self._configs_of)
+        self.failure: SteleError | None = None
+        """Why the engine can commit nothing any more."""
+        self._tables: dict[str, TableState] = {}
+        self._sequencer = Sequencer(HybridClock(max(start_txn, world.clock.now_us())))
+        self._log_writer = LogWriter(
+            world.files,
+            log_directory,
+            session,
+            world.random,
+            clock=start_txn,
+            roll_bytes=options.log_file_bytes,
+        )
+        self.log = GroupCommit(
+            self._log_writer,
+            LogEvents(
+                fence=seal_fence(world.files, log_directory),
+                on_durable=self._on_durable,
+                on_refused=self._on_refused,
+                on_dead=self._on_dead,
+            ),
+            spawn=self._spawn_log,
+        )
+        self.on_memory_grown: Callable[[TableState], None] = lambda _table: None
+        """Called after a commit, without the lock: a chance to start a flush."""
+
+    # Tables.
+
+    def add_table(
+        self, table: str, name: str, schema: Schema, configs: Iterable[TabletConfig]
+    ) -> TableState:
+        """Serve a table whose configs are saved and name this engine's log."""
+        layout = TableLayout(schema, RangeMap(configs))
+        with self.lock:
+            assert table not in self._tables, f"table {table} is served already"
+            state = TableState(table, name, layout, self._sequencer.committed)
+            self._tables[table] = state
+            return state
+
+    def remove_table(self, table: str) -> None:
+        """Serve a table no longer. Its memory goes with it."""
+        with self.lock:
+            self._tables.pop(table, None)
+
+    def table(self, table: str) -> TableState:
+        try:
+            return self._tables[table]
+        except KeyError:
+            raise TableNotFound(f"table {table} is not served here") from None
+
+    def tables(self) -> list[TableState]:
+        with self.lock:
+            return list(self._tables.values())
+
+    def _configs_of(self, table: str) -> Mapping[str, TabletConfig]:
+        return by_id(self.table(table).layout.tablets)
+
+    # Time.
+
+    @property
+    def durable_txn(self) -> int:
+        """What reads are read at."""
+        return self._sequencer.durable
+
+    @property
+    def committed_txn(self) -> int:
+        """What reads of the latest data are read at."""
+        return self._sequencer.committed
+
+    @property
+    def memory_bytes(self) -> int:
+        return sum(state.memory.size_bytes for state in list(self._tables.values()))
+
+    def observe(self, txn: int) -> None:
+        """Number everything from now on above ``txn``, which another log has reached."""
+        with self.lock:
+            self._sequencer.observe(txn, max(txn, self.world.clock.now_us()))
+
+    # Committing.
+
+    def apply(
+        self,
+        table: str,
+        mutations: MutationBatch | pa.RecordBatch,
+        *,
+        max_txn: int | None = None,
+        trusted: bool = False,
+    ) -> PendingCommit:
+        """Commit a batch atomically. Wait for the answer, or give it a callback.
+
+        With ``max_txn``, ``StaleRow`` if any row of the batch changed, or may have, after it.
+        ``trusted`` leaves out the checks of an Arrow batch that our own code has made.
+        """
+        state = self.table(table)
+        request = prepare(mutations, state.layout.schema, trusted=trusted)
+        self._admit(request.size_bytes)
+        pending = PendingCommit(self.log, self._spawn_log)
+        with self.lock:
+            tablets = self._writable(state, request)
+            if max_txn is not None:
+                self._check_conflicts(state, request, max_txn)
+            txn = self._sequencer.next(self.world.clock.now_us())
+            commit = request.stamp(table, txn, state.memory)
+            try:
+                pending.append(commit)
+            except SteleError:
+                state.memory.drop_above(txn - 1)
+                raise
+            self._sequencer.commit(txn)
+            self._remember(state, request, tablets, txn)
+        self.on_memory_grown(state)
+        return pending
+
+    def advance_clock(self) -> PendingCommit:
+        """Log that time has passed: when durable, reads see a txn not below the present moment."""
+        pending = PendingCommit(self.log, self._spawn_log)
+        with self.lock:
+            txn = self._sequencer.next(self.world.clock.now_us())
+            pending.append(clock_commit(txn))
+            self._sequencer.commit(txn)
+        return pending
+
+    def _admit(self, size_bytes: int) -> None:
+        """Refuse while memory is full; a request larger than all of it passes when it is empty."""
+        if self.failure is not None:
+            raise self.failure
+        used = self.memory_bytes
+        if used and used + size_bytes > self.options.flush.budget_bytes:
+            raise Throttled(
+                f"{used} bytes are in memory and not flushed yet; with {size_bytes} more the "
+                f"budget of {self.options.flush.budget_bytes} bytes would be exceeded"
+            )
+
+    def _writable(
+        self, state: TableState, request: SmallCommit | BatchCommit
+    ) -> tuple[TabletConfig, ...]:
+        tablets = state.layout.tablets
+        span = request.span()
+        found = tablets.overlapping(span)
+        if not found or tablets.gaps(span):
+            rows = request.rows() or request.distinct_rows()  # type: ignore[union-attr]
+            for row in rows:
+                if tablets.find(row) is None:
+                    raise TabletNotServing(f"row {row[:64]!r} of table {state.name!r} is not here")
+        return found
+
+    def _check_conflicts(
+        self, state: TableState, request: SmallCommit | BatchCommit, max_txn: int
+    ) -> None:
+        rows = request.rows() or request.distinct_rows()  # type: ignore[union-attr]
+        for row in rows:
+            tablet = state.layout.tablets.find(row)
+            assert tablet is not None
+            last = state.rings[tablet.id].last_commit(row)
+            if last > max_txn:
+                raise StaleRow(
+                    f"row {row[:64]!r} of table {state.name!r} changed, or may have changed, at "
+                    f"{last}, after it was read at {max_txn}: read it again"
+                )
+
+    def _remember(
+        self,
+        state: TableState,
+        request: SmallCommit | BatchCommit,
+        tablets: tuple[TabletConfig, ...],
+        txn: int,
+    ) -> None:
+        rows = request.rows()
+        if rows is None:
+            bulk = request.remembered(txn)
+            assert bulk is not None
+            for tablet in tablets:
+                state.rings[tablet.id].record_bulk(bulk)
+        elif len(tablets) == 1:
+            state.rings[tablets[0].id].record(rows, txn)
+        else:
+            for tablet in tablets:
+                inside = [row for row in rows if tablet.rows.contains(row)]
+                state.rings[tablet.id].record(inside, txn)
+
+    # What the log says.
+
+    def _spawn_log(self, job: Callable[[], None]) -> None:
+        self.world.tasks.spawn("log", job)
+
+    def _on_durable(self, txn: int) -> None:
+        with self.lock:
+            callbacks = self._sequencer.mark_durable(txn)
+        for callback in callbacks:
+            callback()
+
+    def _on_refused(self, _error: OutOfSpace) -> None:
+        """The disk was full: forget what the log did not take, then try again."""
+        with self.lock:
+            for state in self._tables.values():
+                state.memory.drop_above(self._sequencer.durable)
+            self.log.resume()
+
+    def _on_dead(self, error: SteleError) -> None:
+        self.failure = error
+
+    # Changing configs.
+
+    def change(
+        self,
+        state: TableState,
+        change: ConfigChange,
+        done: Callable[[Answer], None],
+        *,
+        schema: Schema | None = None,
+        shown: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Save a change and show it; ``shown`` runs with it, under the lock."""
+
+        def publish(edit: ConfigEdit) -> None:
+            with self.lock:
+                events = state.publish(edit, schema)
+                shown()
+            self.events.dispatch(events)
+
+        self.config_writer.submit(Change(state.id, change, publish, done))
+
+    # Log files.
+
+    def release_log(self) -> None:
+        """Give up log files that nobody needs: say so in the log first, then delete them."""
+        with self.lock:
+            saved = {state.id: state.stable_txn for state in self._tables.values()}
+            for state in self._tables.values():
+                if state.memory.oldest_txn is None:
+                    saved[state.id] = self._sequencer.durable
+        files = self.log.files
+        gone = {table for file in files for table in file.spans} - saved.keys()
+        saved.update(dict.fromkeys(gone, self._sequencer.durable))
+        first_needed = first_needed_file(files, saved)
+        if not files or first_needed <= files[0].sequence:
+            return
+        pending = PendingCommit(self.log, self._spawn_log)
+        with self.lock:
+            txn = self._sequencer.next(self.world.clock.now_us())
+            pending.append(release_commit(txn, first_needed))
+            self._sequencer.commit(txn)
+        pending.then(lambda error: None if error else self._delete_released(first_needed))
+
+    def _delete_released(self, first_needed: int) -> None:
+        remove_released(self.world.files, self.log_directory, first_needed)
+        self.log.forget_files(first_needed)
+
+    def close(self) -> None:
+        """End the log. What is in memory stays in the log for the next owner."""
+        self.log.close()
+        self.fragments.close()

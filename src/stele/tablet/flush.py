@@ -1,0 +1,131 @@
+"""Flushing: a durable prefix of a table's memory becomes fragments, and the memory goes.
+
+The order of durable steps: fragment files, their directory, the configs that refer to them (and the
+flush mark, in the same write), only then memory and log. Failing anywhere before the configs are
+saved leaves everything as it was, plus files that nobody refers to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from stele.env.failpoints import declare, failpoint
+from stele.errors import SteleError
+from stele.kernels.block import Block
+from stele.kernels.compact import CompactionPlan, compact
+from stele.kernels.sources import Source
+from stele.model.groups import Group
+from stele.model.schema import Schema
+from stele.storage.fragment_options import FragmentOptions
+from stele.storage.memory_table import FlushSet
+from stele.storage.references import Reference, References
+from stele.tablet.changes import AddFlush
+from stele.tablet.config import ConfigEdit
+from stele.tablet.config_writer import Answer
+from stele.tablet.engine import Engine
+from stele.tablet.fragment_store import PendingFiles
+from stele.tablet.table_state import TableState
+
+AFTER_FRAGMENTS = declare("tablet.flush.after_fragments")
+
+KEEP_EVERYTHING = CompactionPlan(horizon=-1)
+"""A flush drops nothing: below no txn is anything superfluous."""
+
+FlushDone = Callable[[SteleError | None], None]
+
+
+@dataclass(slots=True)
+class Flush:
+    """One flush of one table, from its start to its end."""
+
+    engine: Engine
+    state: TableState
+    done: FlushDone
+    memory: FlushSet | None = None
+    files: PendingFiles | None = None
+
+    @staticmethod
+    def start(engine: Engine, state: TableState, done: FlushDone) -> bool:
+        """Begin, if there is something durable to flush and no flush of the table is under way.
+
+        The work is done in a job. ``done`` hears how it ended; it is not called when this
+        returns False.
+        """
+        flush = Flush(engine, state, done)
+        with engine.lock:
+            if state.flushing or state.changing_layout:
+                return False
+            flush.memory = state.memory.begin_flush(engine.durable_txn)
+            if flush.memory is None:
+                return False
+            state.flushing = True
+        engine.world.tasks.spawn(f"flush {state.name}", flush.run)
+        return True
+
+    def run(self) -> None:
+        """Write the fragments and hand the change over."""
+        assert self.memory is not None
+        self.files = self.engine.fragments.begin()
+        try:
+            references = write_groups(
+                self.files, self.state.id, self.state.layout.schema, self.memory.blocks()
+            )
+        except SteleError as error:
+            self._give_up(error)
+            return
+        failpoint(AFTER_FRAGMENTS)
+        change = AddFlush(references, self.memory.txn)
+        self.engine.change(self.state, change, self._saved, shown=self._shown)
+
+    def _shown(self) -> None:
+        """The layout refers to the fragments: now the memory may go. The lock is held."""
+        assert self.memory is not None
+        self.state.memory.finish_flush(self.memory)
+        self.state.stable_txn = max(self.state.stable_txn, self.memory.txn)
+        self.state.flushing = False
+
+    def _saved(self, answer: Answer) -> None:
+        if isinstance(answer, ConfigEdit):
+            assert self.files is not None
+            self.files.settle()
+            self.engine.release_log()
+            self.done(None)
+        else:
+            assert isinstance(answer, SteleError), "a flush always fits"
+            self._give_up(answer)
+
+    def _give_up(self, error: SteleError) -> None:
+        assert self.memory is not None
+        assert self.files is not None
+        with self.engine.lock:
+            self.state.memory.abandon_flush(self.memory)
+            self.state.flushing = False
+        self.files.settle()
+        self.done(error)
+
+
+def write_groups(
+    files: PendingFiles, table: str, schema: Schema, blocks: Sequence[Block]
+) -> References:
+    """Write sorted blocks as one fragment for each group that has cells in them."""
+    references: list[Reference] = []
+    for group in schema.groups:
+        infos = files.write(
+            merged(blocks, schema, group), table=table, options=fragment_options(group)
+        )
+        columns = schema.column_set(group)
+        references.extend(Reference(info, columns=columns) for info in infos)
+    return tuple(references)
+
+
+def merged(blocks: Sequence[Block], schema: Schema, group: Group) -> Iterator[Block]:
+    """All cells of one group, in order. Row erasures go into every group."""
+    columns = schema.column_set(group)
+    sources = [Source(block, columns) for block in blocks]
+    return iter(compact(sources, KEEP_EVERYTHING).gather())
+
+
+def fragment_options(group: Group) -> FragmentOptions:
+    """How files of a group are written."""
+    return FragmentOptions(compression=group.compression, block_cells=group.block_cells)

@@ -1,0 +1,109 @@
+"""One table inside an engine: its layout, its memory, what is being done to it.
+
+The engine's lock guards everything that changes here. Readers take a :class:`TableView` without it:
+
+* a layout is replaced, never changed;
+* when a flush is published, the layout with the new references is shown *before* the memory goes.
+  So a reader that finds the same layout before and after it took the memory has a complete pair;
+  one that finds a new layout and old memory sees cells twice, which a merge does not mind.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stele.model.schema import Schema
+from stele.storage.memory_table import MemoryTable, MemoryVersion
+from stele.tablet.commit_ring import CommitRing
+from stele.tablet.config import ConfigEdit, TabletConfig, by_id
+from stele.tablet.events import FragmentsReplaced, RowRangeChanged, TabletEventNotice
+from stele.tablet.range_map import RangeMap
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TableLayout:
+    """The schema and the tablets of a table at one moment."""
+
+    schema: Schema
+    tablets: RangeMap[TabletConfig]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TableView:
+    """What one read sees."""
+
+    layout: TableLayout
+    memory: MemoryVersion
+
+
+class TableState:
+    """See the module docstring for who may touch what."""
+
+    def __init__(self, table: str, name: str, layout: TableLayout, clock: int):
+        self.id = table
+        self.name = name
+        self.layout = layout
+        self.memory = MemoryTable()
+        self.rings = {config.id: CommitRing(clock) for config in layout.tablets}
+        self.stable_txn = clock
+        """Everything at or below is in fragments whose configs are saved."""
+        self.flushing = False
+        self.merging = False
+        self.compacting: set[str] = set()
+        """Tablets with a compaction under way."""
+        self.changing_layout = False
+        """A split, join or regrouping is under way; no second one starts."""
+
+    def view(self) -> TableView:
+        """A layout and a memory that belong together. Takes no lock."""
+        while True:
+            layout = self.layout
+            memory = self.memory.version
+            if self.layout is layout:
+                return TableView(layout, memory)
+
+    def publish(
+        self, edit: ConfigEdit, schema: Schema | None = None
+    ) -> tuple[TabletEventNotice, ...]:
+        """Show a saved edit. Call it under the engine's lock; dispatch what it returns after."""
+        before = by_id(self.layout.tablets)
+        replaced = [before[config.id] for config in edit.written if config.id in before]
+        tablets = self.layout.tablets.replace([*edit.removed, *replaced], edit.written)
+        self._carry_rings(edit)
+        self.layout = TableLayout(schema or self.layout.schema, tablets)
+        return tuple(_events(before, edit))
+
+    def _carry_rings(self, edit: ConfigEdit) -> None:
+        """Split copies the ring, join takes the higher floor."""
+        parents = [(config, self.rings.pop(config.id, None)) for config in edit.removed]
+        for config in edit.written:
+            if config.id in self.rings:
+                continue
+            rings = [
+                ring
+                for parent, ring in parents
+                if ring is not None and parent.rows.overlaps(config.rows)
+            ]
+            ring = rings[0].copy() if rings else CommitRing(config.clock)
+            for other in rings[1:]:
+                ring = CommitRing.joined(ring, other)
+            self.rings[config.id] = ring
+
+
+def _events(before: dict[str, TabletConfig], edit: ConfigEdit) -> list[TabletEventNotice]:
+    events: list[TabletEventNotice] = []
+    for config in edit.removed:
+        heirs = [new for new in edit.written if new.rows.overlaps(config.rows)]
+        smaller = [heir.rows for heir in heirs if heir.rows.start == config.rows.start]
+        events.append(RowRangeChanged(config.id, smaller[0] if smaller else None))
+    for config in edit.written:
+        old = before.get(config.id)
+        if old is None:
+            events.append(RowRangeChanged(config.id, config.rows))
+            continue
+        removed, added = old.files() - config.files(), config.files() - old.files()
+        if removed or added:
+            events.append(
+                FragmentsReplaced(config.id, tuple(sorted(removed)), tuple(sorted(added)))
+            )
+    return events
