@@ -52,8 +52,13 @@ def _parse_block(lines: list[str]) -> Block:
     return Block(comments, commands, tuple(expected))
 
 
-def run(path: Path, execute: Callable[[str], list[str]]) -> None:
-    """Carry out every command of the file and compare what it prints."""
+def wants_rewrite() -> bool:
+    """Whether the person at the keyboard asks for new expectations."""
+    return REWRITE_VARIABLE in os.environ
+
+
+def run(path: Path, execute: Callable[[str], list[str]], *, rewrite: bool = False) -> None:
+    """Carry out every command of the file and compare what it prints, or write it down."""
     blocks = parse(path.read_text())
     produced: list[str] = []
     for number, block in enumerate(blocks, 1):
@@ -61,10 +66,10 @@ def run(path: Path, execute: Callable[[str], list[str]]) -> None:
         if block.commands and not output:
             output = ("ok",)
         produced.append(block.text(output))
-        if REWRITE_VARIABLE not in os.environ:
+        if not rewrite:
             told = f"{path.name}, block {number}: {'; '.join(block.commands)}"
             assert output == block.expected, _difference(told, block.expected, output)
-    if REWRITE_VARIABLE in os.environ:
+    if rewrite:
         path.write_text("\n".join(produced))
 
 

@@ -56,7 +56,7 @@ def decode_membership(data: bytes) -> Membership:
     """Read the payload of a membership entry."""
     try:
         return _MEMBERSHIP.decode(data)
-    except (msgspec.DecodeError, InvalidArgument) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, InvalidArgument) as error:
         raise Corruption(f"membership entry cannot be read: {error}") from error
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import msgspec
 
-from stele.errors import Corruption
+from stele.errors import Corruption, InvalidArgument
 from stele.raft.entries import Entry, Snapshot
 
 
@@ -151,5 +151,5 @@ def decode_message(data: bytes) -> Message:
     """Read a message back; ``Corruption`` when the bytes are not one."""
     try:
         return _DECODER.decode(data)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, InvalidArgument) as error:
         raise Corruption(f"raft message cannot be read: {error}") from error
