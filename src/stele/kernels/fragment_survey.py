@@ -24,13 +24,7 @@ from stele.kernels.block import (
     TXNS,
     VALUE_OFFSETS,
 )
-from stele.kernels.compare import (
-    compare_bytes,
-    compare_row,
-    row_address,
-    row_length,
-    same_row,
-)
+from stele.kernels.compare import compare_bytes, row_address, row_length, same_row
 from stele.kernels.jit import bulk, callee, quick
 from stele.kernels.memory import address_of, load_i8, load_i16, load_i32, load_i64
 
@@ -165,22 +159,6 @@ def first_row_start(block: Ints, low: int, high: int) -> int:
         if not same_row(address, cell - 1, cell):
             return cell
     return -1
-
-
-@quick
-def first_cell_at(block: Ints, row: bytes) -> int:
-    """The first cell whose row is at or above ``row``; the number of cells if there is none."""
-    address = address_of(block)
-    key = address_of(row)
-    low = 0
-    high = block[COUNT]
-    while low < high:
-        middle = (low + high) // 2
-        if compare_row(address, middle, key, len(row)) < 0:
-            low = middle + 1
-        else:
-            high = middle
-    return low
 
 
 @callee

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stele.kernels.block import Block, Families
-from stele.kernels.fragment_survey import first_cell_at
+from stele.kernels.search import row_lower_bound
 from stele.model.cells import ROW_ERASURE_FAMILY, TIMESTAMP_MIN
 from stele.model.column_set import ALL_COLUMNS, ColumnSet
 from stele.storage.references import FlushMark
@@ -94,7 +94,7 @@ class CompiledMarks:
         while start < block.count:
             stop = block.count
             if segment < len(self._borders):
-                stop = first_cell_at(block.descriptor, self._borders[segment])
+                stop = row_lower_bound(block, self._borders[segment])
             covered[start:stop] = txns[start:stop] <= self._limits[segment][codes[start:stop]]
             start, segment = stop, segment + 1
         return covered

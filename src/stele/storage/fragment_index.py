@@ -11,15 +11,17 @@ A row that is larger than a row group spans several. A group that begins inside 
 from __future__ import annotations
 
 import struct
-from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 
 import crc32c
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from stele.errors import Corruption, UnsupportedFormat
 from stele.kernels.parquet_pages import arena_bytes
+from stele.kernels.row_index import RowIndex
 from stele.model.ranges import RowRange
 from stele.storage.fragment_format import (
     FILE_GROUPS_LIMIT,
@@ -70,7 +72,7 @@ Damaged = Callable[[str], Corruption]
 
 def encode_index(metadata: bytes, groups: Groups, first_rows: Sequence[bytes]) -> bytes:
     """The bytes of an index."""
-    offsets = np.zeros(len(first_rows) + 1, "<u4")
+    offsets = np.zeros(len(first_rows) + 1, "<i4")
     np.cumsum([len(row) for row in first_rows], out=offsets[1:])
     header = _HEADER.pack(INDEX_MAGIC, len(metadata), len(groups), int(offsets[-1]), 0)
     return b"".join([header, groups.tobytes(), offsets.tobytes(), *first_rows, metadata])
@@ -111,59 +113,71 @@ class FragmentIndex:
     """The parsed index of one file. Immutable; threads share it."""
 
     def __init__(
-        self, metadata: FragmentMetadata, groups: Groups, first_rows: list[bytes], file: str
+        self, metadata: FragmentMetadata, groups: Groups, first_rows: pa.BinaryArray, file: str
     ):
         self.metadata = metadata
         self.groups = groups
-        self.first_rows = first_rows
-        self.continues: list[bool] = (groups["flags"] & CONTINUES).astype(bool).tolist()
         self.cells: list[int] = groups["cells"].tolist()
-        self._check_order(file)
-        self._check_totals(file)
+        continues = (groups["flags"] & CONTINUES).astype(np.uint8)
+        _check_totals(metadata, groups, file)
+        _check_order(metadata, first_rows, continues, file)
+        # The kernels' index marks the block in front: the one whose last row goes on.
+        self.rows = RowIndex(first_rows, np.append(continues[1:], np.uint8(0)))
+        """For kernels, and for searching here."""
 
     def __len__(self) -> int:
-        return len(self.first_rows)
+        return len(self.cells)
+
+    def first_row(self, group: int) -> bytes:
+        """The row of the first cell of a row group."""
+        return self.rows.first_row(group)
+
+    def continues(self, group: int) -> bool:
+        """Whether a row group begins inside a row."""
+        return group > 0 and self.rows.continues(group - 1)
 
     def groups_of_row(self, row: bytes) -> range:
         """The row groups that may hold cells of a row: one, unless the row spans several."""
-        if row > self.metadata.summary.last_row:
-            return range(0)
-        return range(self._group_where_begins(row), bisect_right(self.first_rows, row))
+        return self.groups_of_range(RowRange.row(row))
 
     def groups_of_range(self, rows: RowRange) -> range:
         """The row groups that may hold cells of a row range."""
         summary = self.metadata.summary
         if rows.start > summary.last_row:
             return range(0)
-        end = len(self) if rows.end is None else bisect_left(self.first_rows, rows.end)
-        return range(self._group_where_begins(rows.start), end)
-
-    def _group_where_begins(self, row: bytes) -> int:
-        """The first group that may hold a cell at or above ``row``."""
-        at = bisect_left(self.first_rows, row)
-        if at < len(self) and self.first_rows[at] == row and not self.continues[at]:
-            return at
-        return max(at - 1, 0)
+        if rows.end is not None and rows.end <= summary.first_row:
+            return range(0)
+        return self.rows.overlapping(rows)
 
     def block_bytes(self, group: int) -> int:
         """The memory a decoded row group takes."""
         return arena_bytes(int(self.groups["raw_bytes"][group]), self.cells[group])
 
-    def _check_order(self, file: str) -> None:
-        rows, summary = self.first_rows, self.metadata.summary
-        for at in range(1, len(rows)):
-            above = rows[at] >= rows[at - 1] if self.continues[at] else rows[at] > rows[at - 1]
-            if not above:
-                raise Corruption(f"row group {at} begins below the one before it", file=file)
-        if self.continues[0] or rows[0] != summary.first_row or rows[-1] > summary.last_row:
-            raise Corruption("its first rows contradict its row bounds", file=file)
 
-    def _check_totals(self, file: str) -> None:
-        cells, raw = self.groups["cells"], self.groups["raw_bytes"]
-        if cells.min() < 1 or cells.max() > GROUP_CELLS_MAX or raw.max() > GROUP_RAW_BYTES_MAX:
-            raise Corruption("a row group has an impossible size", file=file)
-        if int(cells.sum(dtype=np.int64)) != self.metadata.summary.cells:
-            raise Corruption("its row groups have another number of cells than it", file=file)
+def _check_totals(metadata: FragmentMetadata, groups: Groups, file: str) -> None:
+    cells, raw = groups["cells"], groups["raw_bytes"]
+    if cells.min() < 1 or cells.max() > GROUP_CELLS_MAX or raw.max() > GROUP_RAW_BYTES_MAX:
+        raise Corruption("a row group has an impossible size", file=file)
+    if int(cells.sum(dtype=np.int64)) != metadata.summary.cells:
+        raise Corruption("its row groups have another number of cells than it", file=file)
+
+
+def _check_order(
+    metadata: FragmentMetadata,
+    rows: pa.BinaryArray,
+    continues: npt.NDArray[np.uint8],
+    file: str,
+) -> None:
+    """First rows ascend, and only a group that continues a row may repeat one."""
+    before, after = rows[:-1], rows[1:]
+    ascends = pc.greater(after, before).to_numpy(zero_copy_only=False)
+    repeats = pc.equal(after, before).to_numpy(zero_copy_only=False)
+    wrong = np.flatnonzero(~(ascends | (repeats & continues[1:].astype(bool))))
+    if len(wrong):
+        raise Corruption(f"row group {wrong[0] + 1} begins below the one before it", file=file)
+    first, last = rows[0].as_py(), rows[-1].as_py()
+    if continues[0] or first != metadata.summary.first_row or last > metadata.summary.last_row:
+        raise Corruption("its first rows contradict its row bounds", file=file)
 
 
 def decode_index(data: bytes, pointer: IndexPointer, file: str) -> FragmentIndex:
@@ -186,11 +200,13 @@ def decode_index(data: bytes, pointer: IndexPointer, file: str) -> FragmentIndex
     if rows_at + row_bytes + metadata_bytes != len(data):
         raise damaged("the index has another size than its parts")
     groups = np.frombuffer(data, GROUP, count, _HEADER.size)
-    offsets = np.frombuffer(data, "<u4", count + 1, offsets_at).astype(np.int64)
+    offsets = np.frombuffer(data, "<i4", count + 1, offsets_at)
     if offsets[0] != 0 or offsets[-1] != row_bytes or (np.diff(offsets) < 0).any():
         raise damaged("the first rows in the index do not fit together")
-    bounds = (offsets + rows_at).tolist()
-    first_rows = [data[bounds[at] : bounds[at + 1]] for at in range(count)]
+    stored = pa.py_buffer(data)
+    first_rows = pa.Array.from_buffers(
+        pa.binary(), count, [None, stored.slice(offsets_at), stored.slice(rows_at)]
+    )
     _check_places(groups, pointer.offset, damaged)
     metadata = decode_metadata(data[rows_at + row_bytes :], file)
     return FragmentIndex(metadata, groups, first_rows, file)

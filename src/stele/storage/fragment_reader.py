@@ -21,8 +21,8 @@ from stele.env import paths
 from stele.env.ports import FileSystem, RandomFile
 from stele.errors import Corruption, UnsupportedFormat
 from stele.kernels.block import Block
-from stele.kernels.fragment_survey import first_cell_at
-from stele.kernels.parquet_bloom import bits_start, may_contain
+from stele.kernels.bloom import BloomFilter
+from stele.kernels.search import slice_rows
 from stele.model.ranges import EVERYTHING, RowRange
 from stele.storage.fragment_decoder import ArrowDecoder, GroupDecoder, PageDecoder
 from stele.storage.fragment_format import (
@@ -53,7 +53,7 @@ class FragmentReader:
     def __init__(self, file: RandomFile, index: FragmentIndex, decoder: GroupDecoder, size: int):
         self._file = file
         self._decoder = decoder
-        self._blooms: dict[int, bytes] = {}
+        self._blooms: dict[int, BloomFilter] = {}
         self.index = index
         self.name = paths.basename(file.path)
         self.size = size
@@ -106,21 +106,24 @@ class FragmentReader:
     def blocks(self, rows: RowRange = EVERYTHING, *, values: bool = True) -> Iterator[Block]:
         """The cells of a row range, in order, at most a row group at a time. No block is empty."""
         for group in self.index.groups_of_range(rows):
-            block = clip(self.read_block(group, values=values), rows)
+            block = slice_rows(self.read_block(group, values=values), rows)
             if block.count:
                 yield block
 
     def may_contain(self, row: bytes, group: int) -> bool:
         """Whether the bloom filter of a row group allows for a row in it. Never a false no."""
-        entry = self.index.groups[group]
+        return self.bloom(group).may_contain(row)
+
+    def bloom(self, group: int) -> BloomFilter:
+        """The bloom filter of a row group, read and verified when it is first asked for."""
         bloom = self._blooms.get(group)
         if bloom is None:
+            entry = self.index.groups[group]
             offset, size = int(entry["bloom_offset"]), int(entry["bloom_bytes"])
-            bloom = _read(self._file, offset, size)
-            self._verify(bloom, int(entry["bloom_crc"]), offset, "bloom filter", group)
-            self._blooms[group] = bloom
-        start = bits_start(len(bloom))
-        return start < 0 or may_contain(bloom, start, row)
+            data = _read(self._file, offset, size)
+            self._verify(data, int(entry["bloom_crc"]), offset, "bloom filter", group)
+            bloom = self._blooms[group] = BloomFilter.parse(data)
+        return bloom
 
     def _verify(
         self, data: bytes | memoryview, crc: int, offset: int, what: str, group: int
@@ -139,18 +142,6 @@ class FragmentReader:
 
     def __exit__(self, *unused: object) -> None:
         self.close()
-
-
-def clip(block: Block, rows: RowRange) -> Block:
-    """The cells of a block that lie in a row range, without a copy."""
-    if not block.count:
-        return block
-    start, stop = 0, block.count
-    if rows.start and block.row(0) < rows.start:
-        start = first_cell_at(block.descriptor, rows.start)
-    if rows.end is not None and block.row(block.count - 1) >= rows.end:
-        stop = first_cell_at(block.descriptor, rows.end)
-    return block if (start, stop) == (0, block.count) else block.slice(start, max(start, stop))
 
 
 def _read(file: RandomFile, offset: int, size: int) -> bytes:

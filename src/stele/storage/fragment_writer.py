@@ -20,7 +20,7 @@ from stele.env.failpoints import declare, failpoint
 from stele.env.ports import FileSystem
 from stele.errors import InvalidArgument, SteleError
 from stele.kernels.block import Block
-from stele.kernels.fragment_survey import first_cell_at
+from stele.kernels.search import row_lower_bound
 from stele.storage.fragment_cutter import RowGroup, RowGroupCutter
 from stele.storage.fragment_file import FragmentFileWriter
 from stele.storage.fragment_format import FragmentInfo
@@ -105,7 +105,7 @@ class FragmentWriter:
             border = self._borders[-1]
             if block.row(block.count - 1) < border:
                 break
-            cut = first_cell_at(block.descriptor, border)
+            cut = row_lower_bound(block, border)
             if cut:
                 yield block.slice(0, cut), crosses
                 block = block.slice(cut, block.count)

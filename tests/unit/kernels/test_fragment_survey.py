@@ -20,7 +20,6 @@ from stele.kernels.fragment_survey import (
     TXN_MIN,
     VERSIONS_MAX,
     cells_within,
-    first_cell_at,
     first_row_start,
     last_row_start,
     new_state,
@@ -28,7 +27,6 @@ from stele.kernels.fragment_survey import (
     survey,
 )
 from stele.model.cells import Cell, Op
-from tests.unit.storage.fragment_cases import ROWS as ANY_ROW
 from tests.unit.storage.fragment_cases import SORTED_CELLS, any_cell, to_blocks
 
 
@@ -85,19 +83,6 @@ def test_row_starts(cells: list[Cell], data: st.DataObject) -> None:
     within = [at for at in starts if low <= at <= high]
     assert last_row_start(block.descriptor, low, high) == (within[-1] if within else -1)
     assert first_row_start(block.descriptor, low, high) == (within[0] if within else -1)
-
-
-@settings(max_examples=100)
-@given(SORTED_CELLS, ANY_ROW)
-def test_the_first_cell_of_a_row(cells: list[Cell], row: bytes) -> None:
-    (block,) = to_blocks(cells)
-    expected = sum(cell.row < row for cell in cells)
-    assert first_cell_at(block.descriptor, row) == expected
-
-
-def test_the_first_cell_from_the_start() -> None:
-    (block,) = to_blocks([Cell(b"a", "f", b"", 0)])
-    assert first_cell_at(block.descriptor, b"") == 0
 
 
 def size_of(cell: Cell) -> int:

@@ -53,7 +53,7 @@ def test_the_parquet_footer_says_what_the_index_says() -> None:
         assert row.data_page_offset == entry["offset"]
         assert value.data_page_offset == entry["offset"] + entry["key_bytes"]
         assert value.total_compressed_size == entry["value_bytes"]
-        assert row.statistics.min == reader.index.first_rows[group]
+        assert row.statistics.min == reader.index.first_row(group)
         assert row.bloom_filter_offset == entry["bloom_offset"]
         assert row.bloom_filter_length == entry["bloom_bytes"]
         assert row_group.column(4).statistics is None, "statistics are for rows only"

@@ -108,7 +108,8 @@ def test_the_groups_of_a_range_leave_nothing_out(
 
 def test_a_row_that_spans_groups_is_found_from_its_start() -> None:
     index = index_of([[b"a", b"m"], [b"m"], [b"m", b"n"], [b"p"]])
-    assert index.continues == [False, True, True, False]
+    assert [index.continues(group) for group in range(4)] == [False, True, True, False]
+    assert [index.first_row(group) for group in range(4)] == [b"a", b"m", b"m", b"p"]
     assert index.groups_of_row(b"m") == range(3)
     assert index.groups_of_row(b"n") == range(2, 3)
     assert index.groups_of_row(b"p") == range(3, 4)

@@ -17,7 +17,7 @@ from stele.model.cells import Cell
 from stele.model.ranges import RowRange
 from stele.storage.fragment_format import FragmentInfo, IndexPointer
 from stele.storage.fragment_options import FragmentOptions
-from stele.storage.fragment_reader import Decoding, FragmentReader, clip
+from stele.storage.fragment_reader import Decoding, FragmentReader
 from tests.unit.storage.fragment_cases import (
     DIRECTORY,
     ROWS,
@@ -29,7 +29,6 @@ from tests.unit.storage.fragment_cases import (
     path_of,
     plain_cells,
     read_all,
-    to_blocks,
     write,
 )
 
@@ -185,15 +184,27 @@ def test_blocks_outlive_the_reader() -> None:
     assert cells_of([block]) == cells
 
 
-def test_clipping_a_block() -> None:
-    cells = plain_cells(12, per_row=4)
-    (block,) = to_blocks(cells)
-    assert clip(block, RowRange()) is block
-    assert cells_of([clip(block, RowRange(b"row0000001"))]) == cells[4:]
-    assert cells_of([clip(block, RowRange(b"", b"row0000001"))]) == cells[:4]
-    assert clip(block, RowRange(b"x")).count == 0
-    assert clip(block, RowRange(b"", b"a")).count == 0
-    assert clip(block.slice(0, 0), RowRange(b"a", b"b")).count == 0
+def test_a_bloom_filter_never_denies_a_row() -> None:
+    fs = new_fs()
+    cells = plain_cells(2_000, per_row=2)
+    (info,) = write(fs, cells, FragmentOptions(block_cells=64))
+    with open_info(fs, info) as reader:
+        for cell in cells:
+            (group,) = reader.index.groups_of_row(cell.row)
+            assert reader.may_contain(cell.row, group)
+        let_in = sum(reader.may_contain(b"stranger%d" % at, at % 30) for at in range(1_000))
+        assert let_in < 60
+
+
+def test_a_damaged_bloom_filter_is_noticed_when_it_is_asked() -> None:
+    fs = new_fs()
+    (info,) = write(fs, plain_cells(40))
+    with open_info(fs, info) as reader:
+        offset = int(reader.index.groups["bloom_offset"][1])
+    with open_info(flipped(fs, info, 8 * offset + 77), info) as reader:
+        assert reader.may_contain(b"row0000000", 0)
+        with pytest.raises(Corruption, match=f"bloom filter 1 is wrong at offset {offset}"):
+            reader.may_contain(b"row0000004", 1)
 
 
 # What must be refused.
