@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from stele.env.ports import Network, Random
-from stele.errors import DeadlineExceeded, StaleHandle, SteleError, Unavailable
+from stele.errors import DeadlineExceeded, StaleHandle, SteleError, Throttled, Unavailable
 from stele.rpc.backoff_policy import BackoffPolicy
 from stele.rpc.client_session import ClientOptions, ClientSession
 from stele.rpc.connection import MessageClock
@@ -89,13 +89,25 @@ class Channel:
     ) -> Resp:
         """One request, one response. Raises what the handler raised."""
         session = self._session
-        deadline_us = self._deadline_us(timeout_s)
+        now_us = int(self._loop.time() * SECOND_US)
+        deadline_us = now_us + int(timeout_s * SECOND_US)
+        body = encode_message(request)
+        # The common case has no await of its own: a connection that stands and has room.
         if session is None or not session.is_open or self._fork.inherited:
             session = await self._open_session(deadline_us, wait)
-        answer = await session.exchange(
-            method.number, encode_message(request), deadline_us, (), origin
-        )
-        return read_response(method, answer.body)
+            now_us = session.now_us()
+        try:
+            request_id, answer = session.start(method.number, body, deadline_us, now_us, (), origin)
+        except Throttled:
+            request_id, answer = await session.start_when_possible(
+                method.number, body, deadline_us, (), origin
+            )
+        try:
+            answered = await answer
+        except asyncio.CancelledError:
+            session.cancel(request_id)
+            raise
+        return read_response(method, answered.body)
 
     async def call_attached(
         self,
@@ -110,10 +122,15 @@ class Channel:
         """The same with raw attachments, there and back. They must not change until it returns."""
         deadline_us = self._deadline_us(timeout_s)
         session = await self._open_session(deadline_us, wait)
-        answer = await session.exchange(
+        request_id, answer = await session.start_when_possible(
             method.number, encode_message(request), deadline_us, attachments, origin
         )
-        return Reply(read_response(method, answer.body), answer.attachments)
+        try:
+            answered = await answer
+        except asyncio.CancelledError:
+            session.cancel(request_id)
+            raise
+        return Reply(read_response(method, answered.body), answered.attachments)
 
     async def stream(
         self,

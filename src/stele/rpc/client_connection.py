@@ -71,6 +71,8 @@ class ClientConnection(Connection):
         self._next_id = 1
         self.inflight_max = 0
         self._streams_max = 0
+        self._deadline_us_max = limits.deadline_us_max
+        self._outbox_bytes_max = limits.outbox_bytes_max
         self._send_hello()
 
     # ---- what the shell calls ----------------------------------------------------------
@@ -94,16 +96,23 @@ class ClientConnection(Connection):
             raise Throttled(f"{self.inflight_max} requests of this connection are in flight")
         if is_stream and self._streams_open >= self._streams_max:
             raise Throttled(f"{self._streams_max} streams of this connection are open")
-        kind = wire.OPEN if is_stream else wire.REQUEST
-        remaining_us = self._remaining(deadline_us, now_us, is_stream)
+        remaining_us = deadline_us - now_us
+        if not 0 < remaining_us <= self._deadline_us_max:
+            remaining_us = self._remaining(deadline_us, remaining_us, is_stream)
         request_id = self._next_id
-        self._post(kind, method, request_id, remaining_us, body, attachments, origin)
+        kind = wire.OPEN if is_stream else wire.REQUEST
+        if attachments or origin is not None:
+            self._post(kind, method, request_id, remaining_us, body, attachments, origin)
+        else:
+            self._check_size(len(body))
+            self._send(kind, method, request_id, remaining_us, body)
         self._next_id = request_id + 1
-        self._streams_open += is_stream
         if remaining_us:
             deadline_us = now_us + remaining_us
             if deadline_us < self._deadline_floor_us:
                 self._deadline_floor_us = deadline_us
+        if is_stream:
+            self._streams_open += 1
         self._pending[request_id] = _Pending(context, deadline_us, is_stream)
         return request_id
 
@@ -242,14 +251,13 @@ class ClientConnection(Connection):
 
     # ---- mechanism ---------------------------------------------------------------------
 
-    def _remaining(self, deadline_us: int, now_us: int, is_stream: bool) -> int:
-        """Microseconds to send along; zero is 'no deadline' and only for streams."""
+    def _remaining(self, deadline_us: int, remaining_us: int, is_stream: bool) -> int:
+        """Microseconds to send along where they are not simply what is left."""
         if deadline_us == NO_DEADLINE:
-            return 0 if is_stream else self.limits.deadline_us_max
-        remaining_us = deadline_us - now_us
+            return 0 if is_stream else self._deadline_us_max
         if remaining_us <= 0:
             raise DeadlineExceeded("the deadline passed before the request was sent")
-        return min(remaining_us, self.limits.deadline_us_max)
+        return self._deadline_us_max
 
     def _post(
         self,
@@ -261,28 +269,25 @@ class ClientConnection(Connection):
         attachments: Sequence[Buffer],
         origin: wire.Origin | None,
     ) -> None:
-        """Queue one message if it fits the peer's frame limit and our own queue."""
-        parts: list[Buffer] | None = None
-        size = len(body)
-        if attachments or origin is not None:
-            parts = encode_parts(
-                kind, method, request_id, self._stamp(), argument, body, attachments, origin
-            )
-            size = sum(map(len, parts)) - wire.HEADER_BYTES
+        """Queue a message with sections, if it fits."""
+        parts = encode_parts(
+            kind, method, request_id, self._stamp(), argument, body, attachments, origin
+        )
+        self._check_size(sum(map(len, parts)) - wire.HEADER_BYTES)
+        self._send_parts(parts)
+
+    def _check_size(self, size: int) -> None:
+        """Refuse what the server would not take, and what our own queue has no room for."""
         if size > self._peer_frame_bytes_max:
             raise LimitExceeded(
                 f"a message of {size} bytes is larger than the {self._peer_frame_bytes_max} bytes "
                 f"that the server takes"
             )
-        if self.outbox_bytes + size > self.limits.outbox_bytes_max:
+        if self.outbox_bytes + size > self._outbox_bytes_max:
             raise Throttled(
                 f"{self.outbox_bytes} bytes wait to be sent, "
-                f"the limit is {self.limits.outbox_bytes_max} bytes"
+                f"the limit is {self._outbox_bytes_max} bytes"
             )
-        if parts is None:
-            self._send(kind, method, request_id, argument, body)
-        else:
-            self._send_parts(parts)
 
     def _forget(self, request_id: int) -> _Pending | None:
         pending = self._pending.pop(request_id, None)

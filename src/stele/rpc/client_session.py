@@ -58,36 +58,43 @@ class ClientSession(Session):
 
     # ---- what the channel calls --------------------------------------------------------
 
-    async def exchange(
+    def start(
+        self,
+        method: int,
+        body: bytes,
+        deadline_us: int,
+        now_us: int,
+        attachments: Sequence[Buffer] = (),
+        origin: Origin | None = None,
+    ) -> tuple[int, asyncio.Future[Answered]]:
+        """Send one request; its number, and its answer to come. `Throttled` may mean: wait."""
+        answer: asyncio.Future[Answered] = self._loop.create_future()
+        request_id = self._connection.request(
+            method,
+            body,
+            deadline_us=deadline_us,
+            now_us=now_us,
+            context=answer,
+            attachments=attachments,
+            origin=origin,
+        )
+        self.touch()
+        return request_id, answer
+
+    async def start_when_possible(
         self,
         method: int,
         body: bytes,
         deadline_us: int,
         attachments: Sequence[Buffer],
         origin: Origin | None,
-    ) -> Answered:
-        """One request and its answer."""
-        answer: asyncio.Future[Answered] = self._loop.create_future()
+    ) -> tuple[int, asyncio.Future[Answered]]:
+        """The same, waiting in line for room."""
         while True:
             try:
-                request_id = self._connection.request(
-                    method,
-                    body,
-                    deadline_us=deadline_us,
-                    now_us=self.now_us(),
-                    context=answer,
-                    attachments=attachments,
-                    origin=origin,
-                )
-                break
+                return self.start(method, body, deadline_us, self.now_us(), attachments, origin)
             except Throttled as refusal:
                 await self._room(refusal, deadline_us)
-        self.touch()
-        try:
-            return await answer
-        except asyncio.CancelledError:
-            self.cancel(request_id)
-            raise
 
     def open_stream(
         self, method: int, body: bytes, deadline_us: int, origin: Origin | None

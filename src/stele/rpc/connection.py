@@ -40,7 +40,7 @@ from stele.errors import (
 )
 from stele.rpc import wire_format as wire
 from stele.rpc.events import Closed, Event, Greeted, PeerDraining
-from stele.rpc.framing import Buffer, Frame, FrameDecoder, encode_frame
+from stele.rpc.framing import Buffer, Frame, FrameDecoder
 from stele.rpc.identity import PeerIdentity, Proof, Role, admit, clusters_agree
 from stele.rpc.limits import Limits
 from stele.rpc.wire_errors import decode_error, encode_error
@@ -136,16 +136,7 @@ class MessageClock(Protocol):
         """A peer has reached `clock`. Raises a `SteleError` if that is too far ahead."""
 
 
-class NoClock:
-    """For connections that carry no clock: sends zero and believes anything."""
-
-    def stamp(self) -> int:
-        """Zero says that the sender has no clock."""
-        return 0
-
-    def witness(self, clock: int) -> None:
-        """Nothing to learn."""
-
+_pack: Final = wire.HEADER.pack
 
 _hello_encoder: Final = msgspec.msgpack.Encoder()
 _hello_decoder: Final = msgspec.msgpack.Decoder(wire.Hello)
@@ -205,9 +196,7 @@ class Connection(abc.ABC):
         self._proof = proof
         self._assembly = assembly or ByteBudget(limits.frame_bytes_max + wire.HEADER_BYTES)
         self._assembling = 0
-        clock = clock or NoClock()
-        self._stamp = clock.stamp
-        self._witness = clock.witness
+        self._clock = clock
         self._decoder = FrameDecoder()
         self._outbox: list[Buffer] = []
         self._events: list[Event] = []
@@ -234,36 +223,17 @@ class Connection(abc.ABC):
 
     def receive_data(self, data: bytes, now_us: int) -> None:
         """Bytes have arrived."""
-        if self.state is State.CLOSED:
-            return
-        self._now_us = self._heard_us = now_us
-        self._ping_sent = False
-        decoder = self._decoder
-        clock = 0
-        try:
-            frames = decoder.feed(data)
-            for frame in frames:
-                if frame.clock > clock:
-                    clock = frame.clock
-                receiver = self._receivers.get(frame.kind)
-                if receiver is None:
-                    self._refuse_kind(frame)
-                else:
-                    receiver(frame)
-            if clock:
-                self._witness(clock)
-            if decoder.error is not None:
-                raise decoder.error
-        except SteleError as error:
-            self.fail(error)
-            return
-        partial = decoder.buffered_bytes
-        if not partial:
-            self._partial_since_us = NEVER_US
-        elif frames or self._partial_since_us == NEVER_US:
-            self._partial_since_us = now_us
-        if partial != self._assembling:
-            self._assemble(partial)
+        if self.state is not State.CLOSED:
+            self._receive(self._decoder.feed(data), now_us)
+
+    def reserve(self) -> memoryview | None:
+        """Where the bytes of a large frame may be put instead of being passed, if one has begun."""
+        return None if self.state is State.CLOSED else self._decoder.reserve()
+
+    def receive_in_place(self, size: int, now_us: int) -> None:
+        """Bytes have arrived where `reserve` said."""
+        if self.state is not State.CLOSED:
+            self._receive(self._decoder.advance(size), now_us)
 
     def on_time(self, now_us: int) -> None:
         """`next_time_us` has come, or may have."""
@@ -321,6 +291,7 @@ class Connection(abc.ABC):
         if self.state is State.CLOSED:
             return
         if self._decoder.preface_seen:
+            self._send_preface()
             self._send(wire.ERROR, 0, wire.CONNECTION_ID, 0, encode_error(error))
         self._turn(Turn.FAILED)
         self._end(error)
@@ -373,6 +344,38 @@ class Connection(abc.ABC):
     def _abandon_all(self, error: SteleError) -> None:
         """The connection is closed: end what is in flight."""
 
+    # ---- receiving ---------------------------------------------------------------------
+
+    def _receive(self, frames: list[Frame], now_us: int) -> None:
+        """Take the frames that new bytes have completed, in order, up to the first defect."""
+        self._now_us = self._heard_us = now_us
+        self._ping_sent = False
+        decoder = self._decoder
+        clock = 0
+        try:
+            for frame in frames:
+                if frame.clock > clock:
+                    clock = frame.clock
+                receiver = self._receivers.get(frame.kind)
+                if receiver is None:
+                    self._refuse_kind(frame)
+                else:
+                    receiver(frame)
+            if clock and self._clock is not None:
+                self._clock.witness(clock)
+            if decoder.error is not None:
+                raise decoder.error
+        except SteleError as error:
+            self.fail(error)
+            return
+        partial = decoder.buffered_bytes
+        if not partial:
+            self._partial_since_us = NEVER_US
+        elif frames or self._partial_since_us == NEVER_US:
+            self._partial_since_us = now_us
+        if partial != self._assembling:
+            self._assemble(partial)
+
     # ---- greeting ----------------------------------------------------------------------
 
     def _receive_hello(self, frame: Frame) -> None:
@@ -406,7 +409,15 @@ class Connection(abc.ABC):
             if missing:
                 raise UnsupportedFormat(f"the other side lacks the features {', '.join(missing)}")
 
+    def _send_preface(self) -> None:
+        """Before the first frame, whichever it is."""
+        if not self._preface_sent:
+            self._preface_sent = True
+            self._outbox.append(wire.PREFACE)
+            self.outbox_bytes += len(wire.PREFACE)
+
     def _send_hello(self) -> None:
+        self._send_preface()
         self._send(wire.HELLO, 0, wire.CONNECTION_ID, 0, _hello_encoder.encode(self.hello))
 
     # ---- frames that both sides take ---------------------------------------------------
@@ -464,15 +475,16 @@ class Connection(abc.ABC):
     def _send(
         self, kind: int, method: int, request_id: int, argument: int, body: bytes = b""
     ) -> None:
-        frame = encode_frame(kind, method, request_id, self._stamp(), argument, body)
-        if not self._preface_sent:
-            self._preface_sent = True
-            frame = wire.PREFACE + frame
+        """Queue a frame without sections. Every message passes here, so it calls nothing else."""
+        clock = 0 if self._clock is None else self._clock.stamp()
+        frame = _pack(len(body), kind, 0, method, request_id, clock, argument) + body
         self._outbox.append(frame)
         self.outbox_bytes += len(frame)
 
+    def _stamp(self) -> int:
+        return 0 if self._clock is None else self._clock.stamp()
+
     def _send_parts(self, parts: list[Buffer]) -> None:
-        assert self._preface_sent, "attachments before the hello"
         self._outbox.extend(parts)
         self.outbox_bytes += sum(map(len, parts))
 

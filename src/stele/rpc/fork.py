@@ -9,38 +9,35 @@ use of them is refused with an error that says what to do.
 from __future__ import annotations
 
 import os
+import weakref
 
 from stele.errors import StaleHandle
 
-_generation = 0
-
-
-def _forked() -> None:
-    global _generation  # noqa: PLW0603 - one counter for the process is the point
-    _generation += 1
-
-
-os.register_at_fork(after_in_child=_forked)
+_guards: weakref.WeakSet[ForkGuard] = weakref.WeakSet()
 
 
 class ForkGuard:
-    """Remembers in which process something was opened."""
+    """Remembers in which process something was opened. `inherited` says that it was another."""
 
-    __slots__ = ("_born", "_what")
+    __slots__ = ("__weakref__", "_what", "inherited")
 
     def __init__(self, what: str):
+        self.inherited = False
         self._what = what
-        self._born = _generation
-
-    @property
-    def inherited(self) -> bool:
-        """Whether this process got it from its parent."""
-        return self._born != _generation
+        _guards.add(self)
 
     def check(self) -> None:
         """Refuse to go on in a process that was forked since."""
-        if self._born != _generation:
+        if self.inherited:
             raise StaleHandle(
                 f"{self._what} was opened before a fork and belongs to the parent process; "
                 f"open a new one here"
             )
+
+
+def _forked() -> None:
+    for guard in list(_guards):
+        guard.inherited = True
+
+
+os.register_at_fork(after_in_child=_forked)

@@ -5,11 +5,12 @@ never raises: bytes that cannot be a frame set `error`, once and for good, after
 them were returned. So the result depends on the bytes alone and never on how they were cut.
 
 Memory: the length in a header is compared with the limit before anything is kept, and what is
-kept is only what has arrived, so a header that promises 16 MiB costs 32 bytes until they come.
+kept follows what has arrived, so a header that promises 16 MiB costs 32 bytes until they come.
 
-Copies: a small body is cut out of the received chunk. A frame that spans chunks is gathered once
-in a buffer of its own, and its attachments are views of that buffer. The encoder never copies an
-attachment: it returns a list of buffers for one gathering write.
+Copies: a small body is cut out of the received chunk. A large frame is gathered in a buffer of its
+own, and its attachments are views of that buffer; `reserve` lends the rest of it to the socket, so
+that the kernel's copy is the only one. The encoder never copies an attachment: it returns a list
+of buffers for one gathering write.
 """
 
 from __future__ import annotations
@@ -44,6 +45,18 @@ Buffer = bytes | bytearray | memoryview
 BODY_VIEW_BYTES_MIN: Final = 64 * 1024
 """A larger body is handed out as a view: below it, cutting bytes is cheaper than making views."""
 
+GATHER_BYTES_MIN: Final = 128 * 1024
+"""An unfinished frame of at least this size gets a buffer of its own."""
+
+GATHER_BEGIN_BYTES: Final = 16 * 1024
+"""So much of it must have arrived first: a header alone does not make us hold anything."""
+
+GATHER_STEP_BYTES: Final = (1 << 20) + (1 << 16)
+"""First size of that buffer: a batch of 1 MiB with its header never has to move."""
+
+GATHER_GROWTH: Final = 4
+"""Larger frames grow their buffer by this factor of what has arrived."""
+
 _PADDING: Final = tuple(bytes(n) for n in range(ATTACHMENT_ALIGNMENT_BYTES))
 
 _origin_encoder: Final = msgspec.msgpack.Encoder()
@@ -67,11 +80,22 @@ class Frame(msgspec.Struct, frozen=True, gc=False):
 class FrameDecoder:
     """Cuts one direction of one connection into frames.
 
-    Invariant: `_pending` holds less than one whole frame, and `_need` is how many bytes it takes
-    before looking at it again is worth while.
+    Invariant: either `_gather` holds the first `_filled` bytes of a frame of `_total`, and
+    `_pending` is empty; or `_pending` holds less than one whole frame, and looking at it again is
+    not worth while before there are `_need` bytes.
     """
 
-    __slots__ = ("_consumed", "_need", "_pending", "error", "payload_bytes_max", "preface_seen")
+    __slots__ = (
+        "_consumed",
+        "_filled",
+        "_gather",
+        "_need",
+        "_pending",
+        "_total",
+        "error",
+        "payload_bytes_max",
+        "preface_seen",
+    )
 
     def __init__(self, payload_bytes_max: int = HELLO_BYTES_MAX, *, preface: bool = True):
         self.payload_bytes_max = payload_bytes_max
@@ -80,40 +104,110 @@ class FrameDecoder:
         """Whether the peer has proved that it means to speak this protocol."""
         self._pending = bytearray()
         self._need = len(PREFACE) if preface else HEADER_BYTES
-        self._consumed = 0  # bytes of the stream before `_pending`
+        self._gather: bytearray | None = None
+        self._filled = 0
+        self._total = 0
+        self._consumed = 0  # bytes of the stream before the unfinished frame
 
     @property
     def buffered_bytes(self) -> int:
-        """Bytes of an unfinished frame."""
-        return len(self._pending)
+        """Bytes held for an unfinished frame."""
+        return len(self._pending) if self._gather is None else len(self._gather)
 
     def feed(self, data: bytes) -> list[Frame]:
         """The frames that `data` completes. After a defect: nothing, and `error` says why."""
         frames: list[Frame] = []
         if self.error is not None:
             return frames
+        if self._gather is not None:
+            data = self._feed_gather(data, frames)
+            if not data or self.error is not None:
+                return frames
         pending = self._pending
         source: bytes | bytearray = data
         if pending:
             pending += data
             source = pending
-        if len(source) < self._need:
-            if source is data and data:
-                self._pending = bytearray(data)
-            return frames
-        try:
-            end = self._parse(source, frames)
-        except SteleError as error:
-            self.error = error
-            self._pending = bytearray()
-            return frames
-        self._consumed += end
-        # Views of a gathered buffer may have been handed out, so the rest moves to a new one.
+        end = 0
+        if len(source) >= self._need:
+            try:
+                end = self._parse(source, frames)
+            except SteleError as error:
+                self._stop(error)
+                return frames
+            self._consumed += end
         if end < len(source):
-            self._pending = bytearray(memoryview(source)[end:])
+            self._keep(source, end)
         elif pending:
             self._pending = bytearray()
         return frames
+
+    def reserve(self) -> memoryview | None:
+        """Where the next bytes of a large frame may be written, then told by `advance`."""
+        if self._gather is None:
+            return None
+        if self._filled == len(self._gather):
+            self._grow(self._filled + 1)
+        return memoryview(self._gather)[self._filled :]
+
+    def advance(self, size: int) -> list[Frame]:
+        """So many bytes were written to what `reserve` gave."""
+        frames: list[Frame] = []
+        self._filled += size
+        assert self._gather is not None, "nothing was reserved"
+        assert self._filled <= len(self._gather), "more than was reserved"
+        self._finish_gather(frames)
+        return frames
+
+    def _feed_gather(self, data: bytes, frames: list[Frame]) -> bytes:
+        """Copy into the gathered frame; return what is left."""
+        assert self._gather is not None
+        end = min(self._filled + len(data), self._total)
+        if end > len(self._gather):
+            self._grow(end)
+        taken = end - self._filled
+        self._gather[self._filled : end] = memoryview(data)[:taken]
+        self._filled = end
+        self._finish_gather(frames)
+        return data[taken:]
+
+    def _finish_gather(self, frames: list[Frame]) -> None:
+        if self._filled < self._total:
+            return
+        gather = self._gather
+        assert gather is not None
+        self._gather = None
+        try:
+            frames.append(_cut_sections(memoryview(gather).toreadonly(), self._consumed))
+        except SteleError as error:
+            self._stop(error)
+        self._consumed += self._total
+
+    def _grow(self, needed: int) -> None:
+        """A new buffer, of a size that follows what has arrived and not what was promised."""
+        assert self._gather is not None
+        grown = bytearray(min(self._total, needed * GATHER_GROWTH))
+        grown[: self._filled] = memoryview(self._gather)[: self._filled]
+        self._gather = grown
+
+    def _keep(self, source: bytes | bytearray, begin: int) -> None:
+        """Keep the beginning of a frame until more of it comes."""
+        size = len(source) - begin
+        if self._need >= GATHER_BYTES_MIN and size >= GATHER_BEGIN_BYTES:
+            self._total = self._need
+            self._filled = size
+            capacity = max(GATHER_STEP_BYTES, size * GATHER_GROWTH)
+            self._gather = bytearray(min(self._total, capacity))
+            self._gather[:size] = memoryview(source)[begin:]
+            self._need = HEADER_BYTES
+            self._pending = bytearray()
+        elif begin or source is not self._pending:
+            self._pending = bytearray(memoryview(source)[begin:])
+
+    def _stop(self, error: SteleError) -> None:
+        self.error = error
+        self._pending = bytearray()
+        self._gather = None
 
     def _parse(self, source: bytes | bytearray, frames: list[Frame]) -> int:
         """Append the frames of `source`; return how many of its bytes they took."""
@@ -141,7 +235,9 @@ class FrameDecoder:
                     Frame(kind, method, request_id, clock, argument, body, (), None, length)
                 )
             else:
-                frames.append(self._cut_large(header, source, offset))
+                # A copy gives attachments an aligned start and frees the chunk they came in.
+                whole = memoryview(bytes(memoryview(source)[offset:end]))
+                frames.append(_cut_sections(whole, self._consumed + offset))
             offset = end
         self._need = HEADER_BYTES
         return offset
@@ -169,23 +265,17 @@ class FrameDecoder:
             offset=at,
         )
 
-    def _cut_large(self, header: tuple[int, ...], source: bytes | bytearray, offset: int) -> Frame:
-        """A frame with sections, or one large enough that its body is handed out as a view."""
-        length, kind, flags, method, request_id, clock, argument = header
-        begin = offset + HEADER_BYTES
-        if offset == 0 and isinstance(source, bytearray):
-            payload = memoryview(source).toreadonly()[begin : begin + length]
-        else:
-            # A copy gives the attachments an aligned start and frees the chunk they came in.
-            payload = memoryview(bytes(memoryview(source)[begin : begin + length]))
-        at = self._consumed + offset
-        origin, position = _cut_origin(payload, at) if flags & FLAG_FORWARDED else (None, 0)
-        if not flags & FLAG_ATTACHED:
-            return Frame(
-                kind, method, request_id, clock, argument, payload[position:], (), origin, length
-            )
+
+def _cut_sections(whole: memoryview, at: int) -> Frame:
+    """A frame that has sections, or is large enough that its body is handed out as a view."""
+    length, kind, flags, method, request_id, clock, argument = HEADER.unpack_from(whole)
+    payload = whole[HEADER_BYTES:]
+    origin, position = _cut_origin(payload, at) if flags & FLAG_FORWARDED else (None, 0)
+    if flags & FLAG_ATTACHED:
         body, attachments = _cut_attachments(payload, position, at)
-        return Frame(kind, method, request_id, clock, argument, body, attachments, origin, length)
+    else:
+        body, attachments = payload[position:], ()
+    return Frame(kind, method, request_id, clock, argument, body, attachments, origin, length)
 
 
 def _cut_origin(payload: memoryview, at: int) -> tuple[Origin, int]:

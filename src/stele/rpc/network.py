@@ -20,7 +20,7 @@ import stat
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from stele.env.ports import ByteStream, StreamHandler
 from stele.errors import (
@@ -37,6 +37,7 @@ from stele.rpc.addresses import (
     check_plaintext,
     parse_address,
 )
+from stele.rpc.framing import GATHER_BEGIN_BYTES
 from stele.rpc.identity import PeerIdentity, Proof
 from stele.rpc.tls import HANDSHAKE_TIMEOUT_S, Credentials
 
@@ -57,6 +58,11 @@ WRITE_BUFFER_BYTES: Final = 512 * 1024
 
 JOIN_BYTES_MAX: Final = 64 * 1024
 """Up to here one copy and one write are cheaper than a gathering write."""
+
+SCRATCH_BYTES: Final = 256 * 1024
+"""What one read takes at most: as much as the loop's own buffer."""
+
+PEEK_BYTES: Final = GATHER_BEGIN_BYTES + 4096
 
 _UCRED: Final = struct.Struct("3i")
 
@@ -79,11 +85,42 @@ def link_of(stream: ByteStream) -> Link:
     return getattr(stream, "link", CLAIMED)
 
 
-class SocketStream(asyncio.Protocol):
-    """Both an asyncio protocol and the `ByteStream` of its handler."""
+class DirectReader(Protocol):
+    """A handler that can also be given bytes where it wants them."""
+
+    def reserve(self) -> memoryview | None:
+        """Where to put the next bytes; None to have them passed to `received`."""
+
+    def received_in_place(self, size: int) -> None:
+        """So many bytes were put there."""
+
+
+class PassedOn:
+    """A handler without such a place: everything is passed to `received`."""
+
+    def reserve(self) -> None:
+        """There is none."""
+        return
+
+    def received_in_place(self, size: int) -> None:
+        """Never called: nothing was reserved."""
+        raise AssertionError(f"{size} bytes came to no place")
+
+
+class SocketStream(asyncio.BufferedProtocol):
+    """Both an asyncio protocol and the `ByteStream` of its handler.
+
+    All streams of a network read into one scratch buffer, which is copied out before the next
+    read; the rest of a large frame is read straight into its own.
+    """
 
     def __init__(
-        self, handler: StreamHandler, peer: str, proof: Proof, credentials: Credentials | None
+        self,
+        handler: StreamHandler,
+        peer: str,
+        proof: Proof,
+        credentials: Credentials | None,
+        scratch: memoryview,
     ):
         self.link = Link(proof)
         self._handler = handler
@@ -91,8 +128,11 @@ class SocketStream(asyncio.Protocol):
         self._credentials = credentials
         self._transport: asyncio.Transport | None = None
         self._ended = False
-        # asyncio and uvloop look the method up once: the bytes go to the handler without a stop.
-        self.data_received = handler.received  # type: ignore[method-assign]
+        self._scratch = scratch
+        self._in_place = False
+        self._direct: DirectReader = (
+            cast("DirectReader", handler) if hasattr(handler, "reserve") else PassedOn()
+        )
 
     # ---- the stream, as the handler sees it --------------------------------------------
 
@@ -151,6 +191,24 @@ class SocketStream(asyncio.Protocol):
                 return
         self._handler.opened(self)
 
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's signature
+        """Where the next bytes go."""
+        place = self._direct.reserve()
+        if place is not None:
+            self._in_place = True
+            return place
+        # After a large frame another one is likely: read its beginning, then it has its place.
+        scratch = self._scratch[:PEEK_BYTES] if self._in_place else self._scratch
+        self._in_place = False
+        return scratch
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """They are there."""
+        if self._in_place:
+            self._direct.received_in_place(nbytes)
+        else:
+            self._handler.received(bytes(self._scratch[:nbytes]))
+
     def pause_writing(self) -> None:
         """The transport holds enough."""
         self._handler.writable(False)
@@ -183,7 +241,9 @@ class SocketListener:
         address: Address,
         accept: Callable[[], StreamHandler],
         credentials: Credentials | None,
+        scratch: memoryview,
     ):
+        self._scratch = scratch
         self._loop = loop
         self._socket = listening
         self._address = address
@@ -233,7 +293,7 @@ class SocketListener:
         context = None if self._credentials is None else self._credentials.server_context
         try:
             proof = _proof_of(accepted, self._address)
-            stream = SocketStream(self._accept(), peer, proof, self._credentials)
+            stream = SocketStream(self._accept(), peer, proof, self._credentials, self._scratch)
             await self._loop.connect_accepted_socket(
                 lambda: stream,
                 accepted,
@@ -252,6 +312,7 @@ class SocketNetwork:
         self.credentials = credentials
         self._loop = asyncio.get_running_loop()
         self._dialling: set[asyncio.Task[None]] = set()
+        self._scratch = memoryview(bytearray(SCRATCH_BYTES))
 
     def listen(self, address: str, accept: Callable[[], StreamHandler]) -> SocketListener:
         """Listen. Without credentials only where other machines cannot reach."""
@@ -265,7 +326,7 @@ class SocketNetwork:
                 audit.warning("listening at %s without TLS: anyone on this machine can call", bound)
         listening.setblocking(False)
         listening.listen(LISTEN_BACKLOG)
-        return SocketListener(self._loop, listening, bound, accept, self.credentials)
+        return SocketListener(self._loop, listening, bound, accept, self.credentials, self._scratch)
 
     def connect(self, address: str, handler: StreamHandler) -> None:
         """Start to connect; the handler hears what came of it."""
@@ -284,7 +345,7 @@ class SocketNetwork:
             return
         try:
             proof = _proof_of(sock, address)
-            stream = SocketStream(handler, str(address), proof, credentials)
+            stream = SocketStream(handler, str(address), proof, credentials, self._scratch)
         except SteleError as error:
             sock.close()
             handler.closed(error)

@@ -64,6 +64,10 @@ class ServerConnection(Connection):
         self._streams_running = 0
         self._inflight_bytes = 0
         self._last_id = 0
+        self._inflight_max = limits.inflight_max
+        self._inflight_bytes_max = limits.inflight_bytes_max
+        self._deadline_us_max = limits.deadline_us_max
+        self._outbox_bytes_max = limits.outbox_bytes_max
 
     # ---- what the shell calls ----------------------------------------------------------
 
@@ -71,11 +75,12 @@ class ServerConnection(Connection):
         """Answer a unary call. Its handler has ended."""
         if not call.answered:
             call.answered = True
-            try:
-                self._answer(wire.RESPONSE, call.request_id, 0, body, attachments)
-            except LimitExceeded as error:
-                call.answered = False
-                self._answer_error(call, error)
+            if attachments or len(body) > self._peer_frame_bytes_max:
+                self._respond_large(call, body, attachments)
+            elif self.state is not State.CLOSED:
+                self._send(wire.RESPONSE, 0, call.request_id, 0, body)
+                if self.outbox_bytes > self._outbox_bytes_max:
+                    self._check_outbox()
         self.release(call)
 
     def refuse(self, call: Call, error: BaseException) -> None:
@@ -137,6 +142,9 @@ class ServerConnection(Connection):
         self._last_id = request_id
         kind = frame.kind
         weight = wire.HEADER_BYTES + frame.payload_bytes
+        remaining_us = frame.argument
+        if not 0 < remaining_us <= self._deadline_us_max:
+            remaining_us = self._remaining(frame)
         call = Call(
             kind,
             request_id,
@@ -144,7 +152,7 @@ class ServerConnection(Connection):
             frame.body,
             frame.attachments,
             frame.origin,
-            self._deadline_of(frame),
+            self._now_us + remaining_us if remaining_us else NO_DEADLINE,
             weight,
         )
         if kind == wire.ONE_WAY:
@@ -152,8 +160,8 @@ class ServerConnection(Connection):
             call.answered = True
         if (
             self.state is not State.OPEN
-            or len(self._calls) >= self.limits.inflight_max
-            or self._inflight_bytes + weight > self.limits.inflight_bytes_max
+            or len(self._calls) >= self._inflight_max
+            or self._inflight_bytes + weight > self._inflight_bytes_max
             or not self._budget.has_room(weight)
             or (kind == wire.OPEN and self._streams_running >= self.limits.streams_max)
         ):
@@ -219,15 +227,9 @@ class ServerConnection(Connection):
 
     # ---- mechanism ---------------------------------------------------------------------
 
-    def _deadline_of(self, frame: Frame) -> int:
-        """The local instant by which a call must be answered; only a stream may have none."""
-        remaining_us = frame.argument
-        deadline_us_max = self.limits.deadline_us_max
-        if remaining_us == 0:
-            if frame.kind == wire.OPEN:
-                return NO_DEADLINE
-            remaining_us = deadline_us_max
-        return self._now_us + min(remaining_us, deadline_us_max)
+    def _remaining(self, frame: Frame) -> int:
+        """Only a stream may have no deadline, and none is longer than the limit."""
+        return 0 if frame.argument == 0 and frame.kind == wire.OPEN else self._deadline_us_max
 
     def _refusal(self, weight: int) -> SteleError:
         limits = self.limits
@@ -271,6 +273,13 @@ class ServerConnection(Connection):
             self._send(kind, 0, request_id, argument, body)
         self._check_outbox()
         return weight
+
+    def _respond_large(self, call: Call, body: bytes, attachments: Sequence[Buffer]) -> None:
+        try:
+            self._answer(wire.RESPONSE, call.request_id, 0, body, attachments)
+        except LimitExceeded as error:
+            call.answered = False
+            self._answer_error(call, error)
 
     def _answer_error(self, call: Call, error: BaseException) -> None:
         if not call.answered:

@@ -72,9 +72,16 @@ class Session(abc.ABC):
         connection = self.connection
         assert connection is not None, "bytes before the stream opened"
         connection.receive_data(data, self.now_us())
-        events = connection.take_events()
-        if events:
-            self._carry_out(events)
+        self._flush()
+
+    def reserve(self) -> memoryview | None:
+        """Where the stream may put its next bytes by itself, if a large frame has begun."""
+        return None if self.connection is None else self.connection.reserve()
+
+    def received_in_place(self, size: int) -> None:
+        """Bytes have come to what `reserve` gave."""
+        assert self.connection is not None, "bytes before the stream opened"
+        self.connection.receive_in_place(size, self.now_us())
         self._flush()
 
     def writable(self, ready: bool) -> None:

@@ -343,7 +343,7 @@ def test_a_peer_that_pings_and_never_reads_is_cut() -> None:
 
 
 def test_s13_unfinished_frames_of_all_connections_share_one_budget() -> None:
-    budget = ByteBudget(100_000)
+    budget = ByteBudget(5 << 19)
     pairs = [Pair(server_options={"assembly": budget}) for _ in range(3)]
     begun = wire.HEADER.pack(1 << 20, wire.REQUEST, 0, 1, 1, 0, 0) + bytes(40_000)
     for pair in pairs:
@@ -353,6 +353,23 @@ def test_s13_unfinished_frames_of_all_connections_share_one_budget() -> None:
     for pair in pairs:
         pair.server.lost()
     assert budget.bytes_used == 0
+
+
+def test_bytes_may_be_received_in_place() -> None:
+    pair = Pair()
+    assert pair.server.reserve() is None
+    frame = encode_frame(wire.ONE_WAY, 1, 1, 0, 0, bytes(500_000))
+    pair.server.receive_data(frame[:100_000], START_US)
+    place = pair.server.reserve()
+    assert place is not None
+    place[: len(frame) - 100_000] = frame[100_000:]
+    pair.server.receive_in_place(len(frame) - 100_000, START_US + 5)
+    (call,) = pair.server.take_events()
+    assert isinstance(call, Call)
+    assert len(call.body) == 500_000
+    assert call.deadline_us == START_US + 5 + pair.server.limits.deadline_us_max
+    pair.server.lost()
+    assert pair.server.reserve() is None
 
 
 def test_a_finished_frame_gives_its_bytes_back() -> None:

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import struct
+from collections.abc import Iterator
 from typing import Any
+from unittest import mock
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from stele.errors import Corruption, LimitExceeded, SteleError
+from stele.rpc import framing
 from stele.rpc import wire_format as wire
 from stele.rpc.framing import (
     BODY_VIEW_BYTES_MIN,
+    GATHER_BEGIN_BYTES,
+    GATHER_GROWTH,
+    GATHER_STEP_BYTES,
     Frame,
     FrameDecoder,
     encode_frame,
@@ -73,7 +80,7 @@ def decode_in_pieces(data: bytes, cuts: list[int], *, preface: bool) -> tuple[li
     for begin, end in itertools.pairwise(places):
         found += values(decoder.feed(data[begin:end]))
     if decoder.error is None:
-        assert decoder.buffered_bytes <= len(data)
+        assert decoder.buffered_bytes <= GATHER_GROWTH * (len(data) + 1)
     return found, repr(decoder.error)
 
 
@@ -187,6 +194,72 @@ def test_a_promised_length_is_not_allocated() -> None:
     assert decoder.feed(wire.HEADER.pack(LIMIT, wire.REQUEST, 0, 0, 1, 0, 0)) == []
     assert decoder.error is None
     assert decoder.buffered_bytes == wire.HEADER_BYTES
+
+
+@pytest.mark.parametrize("arrived", [GATHER_BEGIN_BYTES, 100_000, 500_000, 3_000_000])
+def test_what_is_held_follows_what_has_arrived(arrived: int) -> None:
+    decoder = FrameDecoder(64 << 20, preface=False)
+    decoder.feed(wire.HEADER.pack(64 << 20, wire.REQUEST, 0, 0, 1, 0, 0))
+    for _ in range(arrived // 10_000):
+        decoder.feed(bytes(10_000))
+    assert decoder.buffered_bytes <= max(GATHER_STEP_BYTES, GATHER_GROWTH * (arrived + 10_000))
+
+
+@given(
+    st.lists(st.binary(min_size=50, max_size=400), min_size=1, max_size=4),
+    st.lists(st.integers(1, 100), min_size=1, max_size=30),
+    st.integers(0, 100),
+)
+def test_bytes_written_in_place_give_the_same_frames(
+    bodies: list[bytes], sizes: list[int], first: int
+) -> None:
+    """Large frames are gathered; with small thresholds every frame here is a large one."""
+    data = b"".join(
+        b"".join(encode_parts(wire.RESPONSE, 0, n, 0, 0, body, [body, b"x"]))
+        for n, body in enumerate(bodies)
+    )
+    expected = values(FrameDecoder(LIMIT, preface=False).feed(data))
+    with small_thresholds():
+        decoder = FrameDecoder(LIMIT, preface=False)
+        found = values(decoder.feed(data[:first]))
+        at = first
+        for size in itertools.cycle(sizes):
+            if at >= len(data):
+                break
+            place = decoder.reserve()
+            if place is None:
+                found += values(decoder.feed(data[at : at + size]))
+            else:
+                written = data[at : at + min(size, len(place))]
+                place[: len(written)] = written
+                found += values(decoder.advance(len(written)))
+            at += size if place is None else len(written)
+    assert found == expected
+    assert (decoder.error, decoder.buffered_bytes) == (None, 0)
+
+
+@given(streams, st.lists(st.integers(0, 1 << 16), max_size=12), st.data())
+def test_any_cut_gives_the_same_when_frames_are_gathered(
+    data: bytes, cuts: list[int], draw: st.DataObject
+) -> None:
+    damaged = bytearray(data)
+    if damaged and draw.draw(st.booleans()):
+        place = draw.draw(st.integers(0, len(damaged) - 1))
+        damaged[place] = draw.draw(st.integers(0, 255))
+    whole = decode_in_pieces(bytes(damaged), [], preface=False)
+    with small_thresholds():
+        assert decode_in_pieces(bytes(damaged), cuts, preface=False) == whole
+
+
+@contextlib.contextmanager
+def small_thresholds() -> Iterator[None]:
+    """Gather every frame that is not whole."""
+    with (
+        mock.patch.object(framing, "GATHER_BYTES_MIN", 40),
+        mock.patch.object(framing, "GATHER_BEGIN_BYTES", 33),
+        mock.patch.object(framing, "GATHER_STEP_BYTES", 50),
+    ):
+        yield
 
 
 def test_s10_a_frame_above_the_limit_is_refused_by_its_header() -> None:
