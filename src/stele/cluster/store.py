@@ -17,6 +17,7 @@ from stele.env.ports import FileLock
 from stele.errors import NotFound, SteleError
 from stele.model.ranges import RowRange
 from stele.model.schema_json import schema_from_json
+from stele.storage.block_cache import BlockCache
 from stele.storage.log_format import check_session
 from stele.tablet.config import ConfigEdit, TabletConfig
 from stele.tablet.config_store import RootFile
@@ -121,7 +122,7 @@ def _open_meta(world: World, session: str) -> tuple[Engine, MetaTable, MetaTable
     """META0 from the root file, META1 from META0."""
     root = RootFile(world.files)
     log = _log_of(session)
-    fragments = FragmentStore(world.files, f"{session}.r")
+    fragments = FragmentStore(world.files, f"{session}.r", BlockCache(0))
     with fragments.writing() as files:
         lost = LostTable(META0, META_SCHEMA, (_load_root(root),))
         recovered = recover(world.files, files, [lost], log=log, sealer=session)
@@ -176,7 +177,7 @@ def _open_user(
     for table in lost:
         check_tiling(table.table, table.configs)
     log = _log_of(session)
-    fragments = FragmentStore(world.files, f"{session}.r")
+    fragments = FragmentStore(world.files, f"{session}.r", BlockCache(0))
     with fragments.writing() as files:
         recovered = recover(world.files, files, lost, log=log, sealer=session)
         meta1.save_now(

@@ -152,7 +152,15 @@ def _without_first(views: list[memoryview], taken: int) -> list[memoryview]:
 
 
 class KernelRandomFile(_Handle):
-    """``RandomFile``. Whoever closes it makes sure that no other thread is reading."""
+    """``RandomFile``. Whoever closes it makes sure that no other thread is reading.
+
+    Readers of a file that is no longer needed hold it as long as they read; the last one to let
+    go closes it.
+    """
+
+    def __del__(self) -> None:
+        with suppress(SteleError):
+            self.close()
 
     def pread(self, offset: int, length: int) -> bytes:
         assert offset >= 0, offset

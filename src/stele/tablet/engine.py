@@ -29,6 +29,7 @@ from stele.errors import (
 from stele.model.clock import HybridClock
 from stele.model.mutations import MutationBatch
 from stele.model.schema import Schema
+from stele.storage.block_cache import BlockCache
 from stele.storage.group_commit import GroupCommit, LogEvents
 from stele.storage.log_parts import clock_commit, release_commit
 from stele.storage.log_seal import seal_fence
@@ -77,11 +78,12 @@ class Engine:
         self.log_directory = log_directory
         self.lock = threading.Lock()
         self.events = TabletEvents()
-        self.fragments = FragmentStore(world.files, session)
+        self.fragments = FragmentStore(world.files, session, BlockCache(options.cache_bytes))
         self.config_writer = ConfigWriter(configs, self._configs_of)
         self.failure: SteleError | None = None
         """Why the engine can commit nothing any more."""
         self._tables: dict[str, TableState] = {}
+        self._memory_bytes = 0
         self._sequencer = Sequencer(HybridClock(max(start_txn, world.clock.now_us())))
         self._log_writer = LogWriter(
             world.files,
@@ -120,7 +122,9 @@ class Engine:
     def remove_table(self, table: str) -> None:
         """Serve a table no longer. Its memory goes with it."""
         with self.lock:
-            self._tables.pop(table, None)
+            state = self._tables.pop(table, None)
+            if state is not None:
+                self._memory_bytes -= state.counted_bytes
 
     def table(self, table: str) -> TableState:
         try:
@@ -149,7 +153,14 @@ class Engine:
 
     @property
     def memory_bytes(self) -> int:
-        return sum(state.memory.size_bytes for state in list(self._tables.values()))
+        """What all tables hold in memory, as last counted."""
+        return self._memory_bytes
+
+    def recount(self, state: TableState) -> None:
+        """A table's memory has grown or shrunk. The lock is held."""
+        size = state.memory.size_bytes
+        self._memory_bytes += size - state.counted_bytes
+        state.counted_bytes = size
 
     def observe(self, txn: int) -> None:
         """Number everything from now on above ``txn``, which another log has reached."""
@@ -188,6 +199,7 @@ class Engine:
                 raise
             self._sequencer.commit(txn)
             self._remember(state, request, tablets, txn)
+            self.recount(state)
         self.on_memory_grown(state)
         return pending
 
@@ -274,6 +286,7 @@ class Engine:
         with self.lock:
             for state in self._tables.values():
                 state.memory.drop_above(self._sequencer.durable)
+                self.recount(state)
             self.log.resume()
 
     def _on_dead(self, error: SteleError) -> None:

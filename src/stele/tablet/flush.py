@@ -84,6 +84,7 @@ class Flush:
         self.state.memory.finish_flush(self.memory)
         self.state.stable_txn = max(self.state.stable_txn, self.memory.txn)
         self.state.flushing = False
+        self.engine.recount(self.state)
 
     def _saved(self, answer: Answer) -> None:
         if isinstance(answer, ConfigEdit):

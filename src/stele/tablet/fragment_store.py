@@ -14,6 +14,9 @@ from contextlib import contextmanager
 
 from stele.env.ports import FileSystem
 from stele.kernels.block import Block
+from stele.model.ranges import RowRange
+from stele.storage.block_cache import BlockCache, FragmentBlocks
+from stele.storage.cache_priority import Priority
 from stele.storage.fragment_format import FragmentInfo
 from stele.storage.fragment_name import NameSequence, parse_fragment_name
 from stele.storage.fragment_options import FragmentOptions
@@ -22,21 +25,42 @@ from stele.storage.fragment_writer import write_fragment
 
 FRAGMENT_DIRECTORY = "fragments"
 
-OPEN_READERS_MAX = 512
+OPEN_FRAGMENTS_MAX = 512
 """Open files kept; one costs a descriptor and its parsed index."""
+
+
+class OpenFragment:
+    """An open file and its blocks in the cache. Immutable; whoever holds it may read on."""
+
+    __slots__ = ("blocks", "reader")
+
+    def __init__(self, reader: FragmentReader, blocks: FragmentBlocks):
+        self.reader = reader
+        self.blocks = blocks
+
+    def groups(self, rows: RowRange) -> range:
+        """The row groups that may hold something of a range."""
+        return self.reader.index.groups_of_range(rows)
 
 
 class FragmentStore:
     """All fragments live in one directory. Threads share a store."""
 
-    def __init__(self, files: FileSystem, session: str, directory: str = FRAGMENT_DIRECTORY):
+    def __init__(
+        self,
+        files: FileSystem,
+        session: str,
+        cache: BlockCache,
+        directory: str = FRAGMENT_DIRECTORY,
+    ):
+        self.cache = cache
         self._files = files
         self._directory = directory
         self._names = NameSequence(session)
         self._lock = threading.Lock()
         self._pending: set[int] = set()
         self._next = 0
-        self._readers: OrderedDict[str, FragmentReader] = OrderedDict()
+        self._open: OrderedDict[str, OpenFragment] = OrderedDict()
         files.mkdir(directory)
 
     @property
@@ -64,32 +88,47 @@ class FragmentStore:
         with self._lock:
             return min(self._pending, default=self._next)
 
-    def open(self, info: FragmentInfo) -> FragmentReader:
-        """An open reader of a file, verified to be the one that ``info`` describes."""
+    def open(self, info: FragmentInfo, priority: Priority = Priority.ON_DEMAND) -> OpenFragment:
+        """An open file, verified to be the one that ``info`` describes."""
         with self._lock:
-            reader = self._readers.get(info.name)
-            if reader is not None:
-                self._readers.move_to_end(info.name)
-                return reader
-        opened = FragmentReader.open(self._files, self.path(info.name), info)
+            known = self._open.get(info.name)
+            if known is not None:
+                self._open.move_to_end(info.name)
+        if known is None:
+            known = self._open_file(info, priority)
+        if priority < known.blocks.priority:
+            self.cache.set_priority(known.blocks, priority)
+        return known
+
+    def _open_file(self, info: FragmentInfo, priority: Priority) -> OpenFragment:
+        reader = FragmentReader.open(self._files, self.path(info.name), info)
+        index = reader.index
+        sizes = [index.block_bytes(group) for group in range(len(index))]
+        blocks = self.cache.attach(info.name, sizes, reader.read_block, priority)
+        opened = OpenFragment(reader, blocks)
         with self._lock:
-            reader = self._readers.setdefault(info.name, opened)
-            while len(self._readers) > OPEN_READERS_MAX:
-                # Whoever still reads from it holds it; its file closes with the last of them.
-                self._readers.popitem(last=False)
-        return reader
+            known = self._open.setdefault(info.name, opened)
+            surplus = [opened] if known is not opened else []
+            while len(self._open) > OPEN_FRAGMENTS_MAX:
+                surplus.append(self._open.popitem(last=False)[1])
+        self._let_go(surplus)
+        return known
 
     def forget(self, names: Iterable[str]) -> None:
-        """Let go of readers of files that nobody refers to any more."""
+        """Let go of files that nobody refers to any more."""
         with self._lock:
-            for name in names:
-                self._readers.pop(name, None)
+            gone = [self._open.pop(name) for name in names if name in self._open]
+        self._let_go(gone)
 
     def close(self) -> None:
         with self._lock:
-            readers, self._readers = self._readers, OrderedDict()
-        for reader in readers.values():
-            reader.close()
+            opened, self._open = list(self._open.values()), OrderedDict()
+        self._let_go(opened)
+
+    def _let_go(self, fragments: Iterable[OpenFragment]) -> None:
+        """Their blocks leave the cache. Whoever still reads holds the file open by holding them."""
+        for fragment in fragments:
+            self.cache.detach(fragment.blocks)
 
     def _new_name(self, mine: set[int]) -> str:
         with self._lock:

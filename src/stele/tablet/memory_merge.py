@@ -26,5 +26,6 @@ def _run(engine: Engine, state: TableState, plan: MergePlan) -> None:
         fragment = following.run()
         with engine.lock:
             state.memory.install(following, fragment)
+            engine.recount(state)
             following = state.memory.plan_merge(engine.durable_txn)
             state.merging = following is not None

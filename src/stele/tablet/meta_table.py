@@ -87,7 +87,7 @@ class MetaTable:
         sources = [Source(block) for block in view.memory.blocks(txn)]
         for config in view.layout.tablets.overlapping(rows):
             for reference in config.references:
-                reader = self._engine.fragments.open(reference.file)
+                reader = self._engine.fragments.open(reference.file).reader
                 sources += [Source(block) for block in reader.blocks(reference.rows)]
         selection = merge_resolve(sources, ReadView(txn=txn, versions=1))
         cells = [cell for block in selection.gather() for cell in batch_to_cells(block.batch)]

@@ -44,6 +44,8 @@ class TableState:
         self.name = name
         self.layout = layout
         self.memory = MemoryTable()
+        self.counted_bytes = 0
+        """Its part of the engine's count of memory."""
         self.rings = {config.id: CommitRing(clock) for config in layout.tablets}
         self.stable_txn = clock
         """Everything at or below is in fragments whose configs are saved."""
