@@ -119,11 +119,8 @@ def _allowed(schema: pa.Schema, schemas: Iterable[pa.Schema]) -> pa.Schema:
 
 
 def describe(schema: pa.Schema) -> str:
-    """A schema for an error message. Arrow does not check that the names of fields are text."""
-    try:
-        text = ", ".join(str(field).removeprefix("pyarrow.Field<").rstrip(">") for field in schema)
-    except UnicodeDecodeError:
-        return f"{len(schema)} fields, with names that are not text"
+    """A schema for an error message; ``str`` copes with names that are not text."""
+    text = ", ".join(str(field).removeprefix("pyarrow.Field<").rstrip(">") for field in schema)
     return text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "..."
 
 
@@ -167,7 +164,8 @@ def _decoded_size(metadata: pa.Buffer, body: pa.Buffer) -> int:
     table = memoryview(metadata)
     message = _follow(table, 0)
     header = _follow(table, _field(table, message, _MESSAGE_HEADER))
-    if table[_field(table, message, _MESSAGE_HEADER_TYPE)] == _HEADER_DICTIONARY_BATCH:
+    (kind,) = struct.unpack_from("<B", table, _field(table, message, _MESSAGE_HEADER_TYPE))
+    if kind == _HEADER_DICTIONARY_BATCH:
         header = _follow(table, _field(table, header, _DICTIONARY_DATA))
     if not _field(table, header, _BATCH_COMPRESSION, required=False):
         return int(body.size)

@@ -41,13 +41,8 @@ class Filter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
             raise InvalidArgument(f"a filter on the {self.field} has either ranges or a regex")
         if self.regex is not None:
             _check_regex(self.field, self.regex)
-        elif self.ranges is not None:
-            if len(self.ranges) > READ_RANGES_MAX:
-                raise LimitExceeded(
-                    f"{len(self.ranges)} ranges in a filter on the {self.field} are over the "
-                    f"limit of {READ_RANGES_MAX}"
-                )
-            msgspec.structs.force_setattr(self, "ranges", normalise(self.ranges))
+        if self.ranges is not None:
+            msgspec.structs.force_setattr(self, "ranges", _tidy(self.field, self.ranges))
 
     def mask(self, column: pa.Array) -> pa.BooleanArray:
         """Which elements of a binary array it holds for; the judge of every quicker way."""
@@ -60,6 +55,15 @@ class Filter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
                 inside = pc.and_(inside, pc.less(column, part.end))
             hits |= inside.to_numpy(zero_copy_only=False)
         return pa.array(hits)
+
+
+def _tidy(field: str, ranges: tuple[RowRange, ...]) -> tuple[RowRange, ...]:
+    if len(ranges) > READ_RANGES_MAX:
+        raise LimitExceeded(
+            f"{len(ranges)} ranges in a filter on the {field} are over the limit of "
+            f"{READ_RANGES_MAX}"
+        )
+    return normalise(ranges)
 
 
 def _check_regex(field: str, regex: str) -> None:

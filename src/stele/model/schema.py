@@ -231,8 +231,6 @@ def _check_columns(
 def _declare(column_id: int, name: str | bytes | Column, spec: TypeSpec) -> TypedColumn:
     try:
         return TypedColumn(column_id, Column.parse(name), value_type(spec))
-    except InvalidSchema:
-        raise
     except InvalidArgument as error:
         raise InvalidSchema(f"column {name!r}: {error}") from error
 

@@ -177,8 +177,7 @@ def alter(current: Schema, desired: Schema) -> Schema:
 
 
 def _next_version(current: Schema, changed: Schema) -> Schema:
-    next_id = max(current.next_column_id, changed.next_column_id)
-    same = changed.replace(version=current.version, next_column_id=next_id)
+    same = changed.replace(version=current.version)
     return current if same == current else same.replace(version=current.version + 1)
 
 

@@ -31,15 +31,21 @@ timestamps = st.one_of(
 )
 
 
+crowded_rows = st.sampled_from([b"a", b"a\x00", b"b"]) | rows
+crowded_families = st.sampled_from(["a", "ab"]) | families
+crowded_qualifiers = st.sampled_from([b"", b"\x00", b"q"]) | nasty_bytes
+"""Mostly the same few, so that cells meet in rows and columns and the last parts of keys decide."""
+
+
 @st.composite
 def mutations(draw: st.DrawFn) -> Cell:
     """One legal mutation: each op with the coordinates it needs."""
     op = draw(st.sampled_from(Op))
     unbounded = op != Op.ERASE_CELL and draw(st.booleans())
     return Cell(
-        row=draw(rows),
-        family="" if op == Op.ERASE_ROW else draw(families),
-        qualifier=draw(nasty_bytes) if op > Op.ERASE_FAMILY else b"",
+        row=draw(crowded_rows),
+        family="" if op == Op.ERASE_ROW else draw(crowded_families),
+        qualifier=draw(crowded_qualifiers) if op > Op.ERASE_FAMILY else b"",
         timestamp=TIMESTAMP_MAX if unbounded else draw(timestamps),
         value=draw(nasty_bytes) if op == Op.PUT else b"",
         op=op,

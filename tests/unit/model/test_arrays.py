@@ -104,3 +104,16 @@ def test_a_column_too_large_for_one_array_is_refused() -> None:
     part = pa.array([b"x" * (64 << 20)])
     with pytest.raises(LimitExceeded, match="does not fit"):
         flatten(pa.chunked_array([part] * 40))
+
+
+def test_an_array_without_buffers_has_one_offset() -> None:
+    bare = pa.Array.from_buffers(pa.binary(), 0, [None, pa.py_buffer(b""), pa.py_buffer(b"")])
+    assert offsets(bare).tolist() == [0]
+    assert numbers(pa.array([], pa.int64()), np.int64).tolist() == []
+
+
+def test_a_matrix_too_large_for_one_array_is_refused() -> None:
+    # Rows that are all the same memory: 2 GiB by count, one row in memory.
+    matrix = np.broadcast_to(np.zeros(1 << 20, np.uint8), (1 << 11, 1 << 20))
+    with pytest.raises(LimitExceeded, match="2048 values of 1048576 bytes"):
+        binary_from_matrix(matrix)

@@ -108,6 +108,9 @@ def test_too_many_cells_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         from_cells_table(pa.concat_tables([pa.table(CELL), pa.table(CELL)]))
     with pytest.raises(LimitExceeded, match="2 cells"):
         from_wide_table(Schema(), pa.table({"row": ["a"], "f:a": ["x"], "f:b": ["y"]}))
+    monkeypatch.setattr("stele.model.arrow_input.FAMILIES_MAX", 0)
+    with pytest.raises(LimitExceeded, match="1 families are over the limit of 0"):
+        from_cells_table(pa.table(CELL))
     monkeypatch.setattr("stele.model.arrow_input.BATCH_BYTES_MAX", 4)
     assert from_wide_table(Schema(), pa.table({"row": ["ab"], "f:a": ["xy"]})).num_rows == 1
     with pytest.raises(LimitExceeded, match="5 bytes"):

@@ -14,7 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stele.errors import InvalidArgument, InvalidCells, LimitExceeded
-from stele.model.arrow_ipc import IpcLimits, check_no_nulls, decode_ipc, encode_ipc
+from stele.model.arrow_ipc import (
+    IpcLimits,
+    _decoded_size,
+    check_no_nulls,
+    decode_ipc,
+    describe,
+    encode_ipc,
+)
 from stele.model.cells import CELLS, MUTATIONS, Cell, cells_to_batch
 from tests.unit.model.strategies import mutations
 
@@ -167,3 +174,30 @@ def test_nulls_are_refused() -> None:
     )
     with pytest.raises(InvalidCells, match="null"):
         check_no_nulls(ONE.set_column(1, nullable.field(1), empty_name))
+
+
+@pytest.mark.parametrize("kind", ["dictionary", "record batch"])
+def test_the_declared_size_is_found_without_trusting_any_pointer(kind: str) -> None:
+    messages = pa.ipc.MessageReader.open_stream(encode_ipc(ONE, "zstd"))
+    message = next(one for one in messages if one.type == kind)
+    metadata = message.metadata.to_pybytes()
+    honest = _decoded_size(message.metadata, message.body)
+    assert honest > 0
+    refused = 0
+    for position in range(len(metadata)):
+        for damage in (b"\x00", b"\x80", b"\xff"):
+            damaged = metadata[:position] + damage + metadata[position + 1 :]
+            try:
+                assert _decoded_size(pa.py_buffer(damaged), message.body) >= 0
+            except (InvalidCells, struct.error):
+                refused += 1
+    assert refused > 50
+
+
+def test_names_that_are_no_text_are_described() -> None:
+    data = encode_ipc(ONE).to_pybytes().replace(b"qualifier", b"qualif\xff\xfer", 1)
+    with pytest.raises(InvalidCells, match=r"unexpected Arrow schema.*qualif\ufffd"):
+        decode_ipc(data)
+    long = pa.schema([pa.field("n" * 600, pa.int8())])
+    assert describe(long).endswith("...")
+    assert describe(CELLS).startswith("row: binary not null, family: dictionary<values=string")

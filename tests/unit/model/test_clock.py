@@ -43,6 +43,7 @@ def test_observe(last: int, remote: int, now: int, skew: int) -> None:
 
 def test_the_limit_is_inclusive() -> None:
     clock = HybridClock(max_skew_us=10)
+    assert clock.max_skew_us == 10
     clock.observe(110, 100)
     assert clock.last == 110
     with pytest.raises(ClockSkew):

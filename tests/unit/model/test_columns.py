@@ -163,6 +163,8 @@ def test_a_colon_alone_selects_the_family_and_a_column_its_empty_qualifier() -> 
     assert ColumnSelection.parse(["info:x", "info:"]).families == (FamilySelection("info"),)
     assert FamilySelection("info").is_whole_family
     assert not FamilySelection.prefix("info", b"a").is_whole_family
+    assert FamilySelection.prefix("info", b"a").contains(b"ab")
+    assert not FamilySelection.prefix("info", b"a").contains(b"b")
 
 
 def test_bad_selections() -> None:

@@ -89,6 +89,28 @@ def test_bytes_that_no_key_encodes_to_are_refused(types: list[str], data: st.Dat
         assert undecodable.tolist() == [False]
 
 
+@pytest.mark.parametrize(
+    "row",
+    [
+        b"a\x00\x01",
+        b"a\x00\x01\x80\x00\x4d\x46\x00",
+        b"a\x80\x00\x4d\x46",
+        b"a\x00b\x00\x01\x80\x00\x4d\x46",
+        b"a\x00\x00\x01\x80\x00\x4d\x46",
+        b"\xff\x00\x01\x80\x00\x4d\x46",
+        b"a\x00\x01\xff\xff\xff\xff",
+    ],
+)
+def test_near_misses_of_an_encoded_key(row: bytes) -> None:
+    codec = KeyCodec.parse([("tenant", "string"), ("day", "date")])
+    with pytest.raises(InvalidArgument, match="is not an encoded key"):
+        codec.decode(row)
+    good = codec.encode(("a", datetime.date(2024, 2, 29)))
+    columns, undecodable = codec.decode_arrays(pa.array([good, row, good]))
+    assert undecodable.tolist() == [False, True, False]
+    assert columns[0].to_pylist() == ["a", None, "a"]
+
+
 def arrow_values(type_name: str, values: list[Any]) -> list[Any]:
     return [value.bytes for value in values] if type_name == "uuid" else values
 

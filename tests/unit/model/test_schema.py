@@ -148,6 +148,7 @@ def test_contradicting_columns_are_refused(columns: object, reason: str) -> None
         ({"history": "1w"}, "history '1w'"),
         ({"history": -1}, "history -1"),
         ({"version": 0}, "version"),
+        ({"columns": {"f:x": "int8"}, "next_column_id": 2**31}, "has id 2147483648"),
         ({"removed": ["f"]}, "family 'f' is removed and also in group 'a'"),
         ({"removed": ["a b"]}, "removed: "),
         ({"removed": ["_x"]}, "removed: "),

@@ -162,3 +162,9 @@ def test_rename() -> None:
         rename_column(first, "a:x", "a:y")
     with pytest.raises(InvalidArgument, match="not declared"):
         rename_column(first, "a:z", "z")
+
+
+def test_the_wildcard_moves_like_a_family() -> None:
+    before, after = Schema([Group("x")]), Schema([Group("y")])
+    assert kinds(before, after) == ["remove-group x", "add-group y", "move-family *: x → y"]
+    assert alter(before, after).allows("anything")

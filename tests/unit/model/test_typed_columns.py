@@ -48,6 +48,13 @@ def test_cells_of_former_types_are_read(names: tuple[str, ...], values: list[obj
     assert undecodable.tolist() == [False] * (len(raw) + 1) + [True]
 
 
+def test_former_types_are_not_asked_without_need() -> None:
+    column = typed("int8", "int64")
+    decoded, undecodable = column.decode_array(pa.array([column.encode(1), None]))
+    assert decoded.to_pylist() == [1, None]
+    assert not undecodable.any()
+
+
 def test_undecodable_cells_name_the_column() -> None:
     with pytest.raises(InvalidCells, match=r"info:age is of type int64; b'x' \(1 bytes\)"):
         typed("int32", "int64").decode(b"x")
