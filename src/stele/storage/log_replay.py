@@ -18,8 +18,8 @@ import pyarrow as pa
 from stele.env.ports import FileSystem
 from stele.errors import Corruption
 from stele.kernels.block import TXNS, Block
-from stele.kernels.fragment_survey import first_cell_at
 from stele.kernels.row_records import records_to_block
+from stele.kernels.search import slice_rows
 from stele.model.cells import ROW_ERASURE_FAMILY
 from stele.model.column_set import ColumnSet
 from stele.model.ranges import RowRange
@@ -148,11 +148,9 @@ def unflushed(
 
     Row erasures act on all the columns, so they stay while some of those are not flushed.
     """
-    start = first_cell_at(block.descriptor, rows.start)
-    stop = block.count if rows.end is None else first_cell_at(block.descriptor, rows.end)
-    if start >= stop:
+    inside = slice_rows(block, rows)
+    if not inside.count:
         return None
-    inside = block if stop - start == block.count else block.slice(start, stop)
     wanted = np.array(
         [name == ROW_ERASURE_FAMILY or name in columns for name in block.families], np.bool_
     )
