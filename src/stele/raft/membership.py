@@ -98,9 +98,8 @@ def apply_change(old: Membership, change: Change) -> Membership:
             return _promote(old, node)
         case Remove(node):
             return _remove(old, node)
-        case Relocate(node, address):
-            _require_member(old, node)
-            return Membership(old.voters, old.learners, {**old.addresses, node: address})
+    _require_member(old, change.node)
+    return Membership(old.voters, old.learners, {**old.addresses, change.node: change.address})
 
 
 def _require_member(membership: Membership, node: int) -> None:

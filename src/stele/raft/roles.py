@@ -51,8 +51,6 @@ def refresh_peers(s: RaftState) -> None:
         for node in s.membership.members
         if node != s.id
     }
-    if s.transfer_target not in s.membership.voters:
-        s.transfer_target = NOBODY
 
 
 def _enter(s: RaftState, role: Role, term: int, leader: int) -> None:

@@ -65,14 +65,13 @@ def test_only_a_candidate_becomes_leader() -> None:
         become_leader(make_node().state)
 
 
-def test_refreshing_keeps_what_is_known_and_drops_a_target_that_left() -> None:
+def test_refreshing_keeps_what_is_known() -> None:
     leader, *_ = make_group()
     s = leader.state
     known = s.peers[2]
-    s.transfer_target = 9
     refresh_peers(s)
     assert s.peers[2] is known
-    assert s.transfer_target == NOBODY
+    assert s.peers.keys() == {2, 3}
 
 
 def test_reads_are_given_up_with_the_role() -> None:
