@@ -12,7 +12,8 @@ import msgspec
 from stele.errors import SteleError
 from stele.rpc import wire_format as wire
 from stele.rpc.client_connection import ClientConnection
-from stele.rpc.connection import Connection, State, make_hello
+from stele.rpc.connection import Connection, make_hello
+from stele.rpc.connection_states import State
 from stele.rpc.events import Call, Closed
 from stele.rpc.framing import FrameDecoder, encode_frame, encode_parts
 from stele.rpc.identity import Role

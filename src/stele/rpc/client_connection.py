@@ -29,7 +29,8 @@ from stele.errors import (
     Unavailable,
 )
 from stele.rpc import wire_format as wire
-from stele.rpc.connection import NEVER_US, Connection, MessageClock, Side, State
+from stele.rpc.connection import NEVER_US, Connection, MessageClock
+from stele.rpc.connection_states import Side, State
 from stele.rpc.events import NO_DEADLINE, Answered, Ended, Failed, Item
 from stele.rpc.framing import Buffer, Frame, encode_parts
 from stele.rpc.identity import SERVERS, PeerIdentity, Proof, Role

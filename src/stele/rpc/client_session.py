@@ -11,7 +11,8 @@ from typing import Final
 from stele.env.ports import ByteStream
 from stele.errors import DeadlineExceeded, SteleError, Throttled, Unavailable
 from stele.rpc.client_connection import ClientConnection
-from stele.rpc.connection import Connection, MessageClock, State, make_hello
+from stele.rpc.connection import Connection, MessageClock, make_hello
+from stele.rpc.connection_states import State
 from stele.rpc.events import Answered, Closed, Ended, Event, Failed, Greeted, Item, PeerDraining
 from stele.rpc.framing import Buffer
 from stele.rpc.identity import SERVERS, Role

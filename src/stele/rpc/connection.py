@@ -4,9 +4,6 @@ A connection is a state machine without I/O. Bytes and the time go in, bytes and
 the asyncio shell, the tests and the simulator drive the same object. The dialling end is a
 `ClientConnection` and asks, the accepting end is a `ServerConnection` and answers.
 
-    greeting ──greeted──▶ open ──drain──▶ draining ──emptied──▶ closed
-        └───────────────────┴──────failed────┴─────────────────────▲
-
 Theory of operation. The client sends preface and hello; the server answers with its own and both
 are open. Until then a peer is a stranger: it may send one small frame within a short time. While
 open, either side may drain: it sends `goaway`, new requests are refused, and when the last one in
@@ -23,9 +20,7 @@ Time is an integer of microseconds that only grows; it comes in with every call 
 from __future__ import annotations
 
 import abc
-import enum
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from collections.abc import Callable
 from typing import ClassVar, Final, Protocol
 
 import msgspec
@@ -39,6 +34,8 @@ from stele.errors import (
     UnsupportedFormat,
 )
 from stele.rpc import wire_format as wire
+from stele.rpc.budget import ByteBudget
+from stele.rpc.connection_states import ACCEPTED, TRANSITIONS, Side, State, Turn
 from stele.rpc.events import Closed, Event, Greeted, PeerDraining
 from stele.rpc.framing import Buffer, Frame, FrameDecoder
 from stele.rpc.identity import PeerIdentity, Proof, Role, admit, clusters_agree
@@ -52,78 +49,6 @@ PING_TOKEN: Final = 1
 """What our pings carry; a pong repeats it."""
 
 PEER_FRAME_BYTES_UNKNOWN: Final = wire.HELLO_BYTES_MAX
-
-
-class State(enum.Enum):
-    """Where a connection is in its life."""
-
-    GREETING = "greeting"
-    OPEN = "open"
-    DRAINING = "draining"
-    CLOSED = "closed"
-
-
-class Turn(enum.Enum):
-    """What can move a connection from one state to the next."""
-
-    GREETED = "greeted"
-    DRAIN = "drain"
-    EMPTIED = "emptied"
-    FAILED = "failed"
-
-
-TRANSITIONS: Final[Mapping[tuple[State, Turn], State]] = MappingProxyType(
-    {
-        (State.GREETING, Turn.GREETED): State.OPEN,
-        (State.GREETING, Turn.DRAIN): State.CLOSED,
-        (State.GREETING, Turn.FAILED): State.CLOSED,
-        (State.OPEN, Turn.DRAIN): State.DRAINING,
-        (State.OPEN, Turn.FAILED): State.CLOSED,
-        (State.DRAINING, Turn.DRAIN): State.DRAINING,
-        (State.DRAINING, Turn.EMPTIED): State.CLOSED,
-        (State.DRAINING, Turn.FAILED): State.CLOSED,
-    }
-)
-
-_BOTH: Final = frozenset({wire.PING, wire.PONG, wire.GOAWAY, wire.ERROR})
-_TO_CLIENT: Final = _BOTH | {wire.RESPONSE, wire.ITEM, wire.END}
-_TO_SERVER: Final = _BOTH | {wire.REQUEST, wire.OPEN, wire.ONE_WAY, wire.CANCEL, wire.CREDIT}
-
-
-class Side(enum.Enum):
-    """Which end of a connection this is."""
-
-    CLIENT = "client"
-    SERVER = "server"
-
-
-ACCEPTED: Final[Mapping[tuple[Side, State], frozenset[int]]] = MappingProxyType(
-    {
-        (Side.CLIENT, State.GREETING): frozenset({wire.HELLO, wire.ERROR}),
-        (Side.CLIENT, State.OPEN): _TO_CLIENT,
-        (Side.CLIENT, State.DRAINING): _TO_CLIENT,
-        (Side.CLIENT, State.CLOSED): frozenset(),
-        (Side.SERVER, State.GREETING): frozenset({wire.HELLO}),
-        (Side.SERVER, State.OPEN): _TO_SERVER,
-        (Side.SERVER, State.DRAINING): _TO_SERVER,
-        (Side.SERVER, State.CLOSED): frozenset(),
-    }
-)
-"""Which kinds of frames each side takes in each state; any other fails the connection."""
-
-
-class ByteBudget:
-    """Bytes that all connections of a server share, so that many small hoards stay bounded."""
-
-    __slots__ = ("bytes_max", "bytes_used")
-
-    def __init__(self, bytes_max: int):
-        self.bytes_max = bytes_max
-        self.bytes_used = 0
-
-    def has_room(self, size: int) -> bool:
-        """Whether so many bytes still fit."""
-        return self.bytes_used + size <= self.bytes_max
 
 
 class MessageClock(Protocol):

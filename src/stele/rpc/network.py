@@ -13,19 +13,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import socket
 import ssl
-import stat
-import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from stele.env.ports import ByteStream, StreamHandler
 from stele.errors import (
-    AlreadyExists,
-    InvalidArgument,
     SteleError,
     Unauthenticated,
     Unavailable,
@@ -39,6 +34,7 @@ from stele.rpc.addresses import (
 )
 from stele.rpc.framing import GATHER_BEGIN_BYTES
 from stele.rpc.identity import PeerIdentity, Proof
+from stele.rpc.listening import bind_tcp, bind_unix, proof_of, set_no_delay, unlink
 from stele.rpc.tls import HANDSHAKE_TIMEOUT_S, Credentials
 
 if TYPE_CHECKING:
@@ -63,8 +59,6 @@ SCRATCH_BYTES: Final = 256 * 1024
 """What one read takes at most: as much as the loop's own buffer."""
 
 PEEK_BYTES: Final = GATHER_BEGIN_BYTES + 4096
-
-_UCRED: Final = struct.Struct("3i")
 
 audit = logging.getLogger("stele.rpc.audit")
 
@@ -266,7 +260,7 @@ class SocketListener:
         self._loop.remove_reader(self._socket.fileno())
         self._socket.close()
         if isinstance(self._address, UnixAddress):
-            _unlink(self._address.path)
+            unlink(self._address.path)
 
     def _on_readable(self) -> None:
         for _ in range(ACCEPTS_PER_TURN_MAX):
@@ -279,6 +273,7 @@ class SocketListener:
                 audit.warning("cannot accept at %s: %s", self._address, error)
                 return
             accepted.setblocking(False)
+            set_no_delay(accepted)
             peer = _describe(remote) or f"a process at {self._address}"
             if len(self._handshakes) >= HANDSHAKES_MAX:
                 audit.warning("refused %s: %d handshakes in progress", peer, HANDSHAKES_MAX)
@@ -292,7 +287,7 @@ class SocketListener:
         """From an accepted socket to an open stream, or to one line in the log."""
         context = None if self._credentials is None else self._credentials.server_context
         try:
-            proof = _proof_of(accepted, self._address)
+            proof = proof_of(accepted, self._address)
             stream = SocketStream(self._accept(), peer, proof, self._credentials, self._scratch)
             await self._loop.connect_accepted_socket(
                 lambda: stream,
@@ -319,9 +314,9 @@ class SocketNetwork:
         parsed = parse_address(address)
         if isinstance(parsed, UnixAddress):
             bound: Address = parsed
-            listening = _bind_unix(parsed)
+            listening = bind_unix(parsed)
         else:
-            listening, bound = _bind_tcp(parsed, self.credentials is not None)
+            listening, bound = bind_tcp(parsed, self.credentials is not None)
             if self.credentials is None:
                 audit.warning("listening at %s without TLS: anyone on this machine can call", bound)
         listening.setblocking(False)
@@ -344,7 +339,7 @@ class SocketNetwork:
             handler.closed(describe_failure(str(address), error))
             return
         try:
-            proof = _proof_of(sock, address)
+            proof = proof_of(sock, address)
             stream = SocketStream(handler, str(address), proof, credentials, self._scratch)
         except SteleError as error:
             sock.close()
@@ -376,6 +371,7 @@ class SocketNetwork:
         sock = socket.socket(family, socket.SOCK_STREAM)
         try:
             sock.setblocking(False)
+            set_no_delay(sock)
             await self._loop.sock_connect(sock, target)  # type: ignore[arg-type]
         except BaseException:
             sock.close()
@@ -411,73 +407,7 @@ def describe_failure(peer: str, error: BaseException) -> SteleError:
     return reason
 
 
-def _bind_tcp(address: TcpAddress, has_tls: bool) -> tuple[socket.socket, Address]:
-    try:
-        found = socket.getaddrinfo(
-            address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )
-    except OSError as error:
-        raise InvalidArgument(f"cannot listen at {address}: {error}") from error
-    if not has_tls:
-        check_plaintext(address, [str(info[4][0]) for info in found], "listen at")
-    family, _, _, _, target = found[0]
-    listening = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(target)
-    except OSError as error:
-        listening.close()
-        raise AlreadyExists(f"cannot listen at {address}: {error.strerror}") from error
-    return listening, TcpAddress(address.host, listening.getsockname()[1])
-
-
-def _bind_unix(address: UnixAddress) -> socket.socket:
-    """A socket file that only its owner can open, in place of one that nobody serves."""
-    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        if _is_abandoned(address.path):
-            _unlink(address.path)
-        listening.bind(address.path)
-        os.chmod(address.path, stat.S_IRUSR | stat.S_IWUSR)
-    except OSError as error:
-        listening.close()
-        raise AlreadyExists(f"cannot listen at {address}: {error.strerror}") from error
-    return listening
-
-
-def _is_abandoned(path: str) -> bool:
-    """Whether a path is a socket that its server left behind."""
-    try:
-        if not stat.S_ISSOCK(os.stat(path).st_mode):
-            return False
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-            probe.connect(path)
-    except ConnectionRefusedError:
-        return True
-    except OSError:
-        return False
-    return False
-
-
-def _proof_of(sock: socket.socket, address: Address) -> Proof:
-    """On a Unix socket the kernel names the peer's user; it must be ours, or root."""
-    if not isinstance(address, UnixAddress):
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return Proof.CLAIM
-    _, uid, _ = _UCRED.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size))
-    if uid not in (os.geteuid(), 0):
-        raise Unauthenticated(f"user {uid} is at the other end of {address}")
-    return Proof.KERNEL
-
-
 def _describe(remote: object) -> str:
     if isinstance(remote, tuple) and len(remote) >= 2:
         return str(TcpAddress(str(remote[0]), int(remote[1])))
     return ""
-
-
-def _unlink(path: str) -> None:
-    try:
-        os.unlink(path)
-    except FileNotFoundError:
-        return

@@ -2,7 +2,7 @@
 
 A handler that is a coroutine function runs as a task of its own, which is cancelled when the
 caller cancels, when the deadline passes and when the connection is lost. A plain function is
-called at once, without a task: right for what only looks something up.
+called at once, without a task: right for what only looks something up and answers with little.
 
 What a handler raises on purpose goes to the caller. Anything else is a bug: it is logged with its
 traceback, the caller learns that there was one, and every other call goes on.
@@ -21,7 +21,8 @@ from typing import Any, Final
 
 from stele.env.ports import ByteStream, Listener, Network
 from stele.errors import Corruption, SteleError, Throttled, Unavailable
-from stele.rpc.connection import ByteBudget, Connection, MessageClock, make_hello
+from stele.rpc.budget import ByteBudget
+from stele.rpc.connection import Connection, MessageClock, make_hello
 from stele.rpc.dispatch import Dispatcher, encode_reply
 from stele.rpc.events import Abandoned, Call, Closed, Credited, Event, Greeted
 from stele.rpc.identity import PeerIdentity, Role
@@ -298,7 +299,10 @@ class ServerSession(Session):
         self, call: Call, binding: Binding, context: Context, message: Any
     ) -> None:
         try:
-            self._respond(call, binding, await binding.function(context, message))
+            result = await binding.function(context, message)
+            while not self._connection.has_room:
+                await self._room(call)
+            self._respond(call, binding, result)
         except SteleError as error:
             self._connection.refuse(call, error)
         except asyncio.CancelledError:

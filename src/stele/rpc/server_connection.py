@@ -22,7 +22,9 @@ from stele.errors import (
     Unavailable,
 )
 from stele.rpc import wire_format as wire
-from stele.rpc.connection import NEVER_US, ByteBudget, Connection, MessageClock, Side, State
+from stele.rpc.budget import ByteBudget
+from stele.rpc.connection import NEVER_US, Connection, MessageClock
+from stele.rpc.connection_states import Side, State
 from stele.rpc.events import NO_DEADLINE, Abandoned, Call, Credited
 from stele.rpc.framing import Buffer, Frame, encode_parts
 from stele.rpc.identity import PeerIdentity, Proof
@@ -68,6 +70,7 @@ class ServerConnection(Connection):
         self._inflight_bytes_max = limits.inflight_bytes_max
         self._deadline_us_max = limits.deadline_us_max
         self._outbox_bytes_max = limits.outbox_bytes_max
+        self._outbox_bytes_soft = limits.outbox_bytes_soft
 
     # ---- what the shell calls ----------------------------------------------------------
 
@@ -113,11 +116,14 @@ class ServerConnection(Connection):
             if self.state is State.DRAINING:
                 self._close_if_empty()
 
+    @property
+    def has_room(self) -> bool:
+        """Whether the peer takes what it is sent. A large answer waits until it does."""
+        return self.outbox_bytes < self._outbox_bytes_soft
+
     def may_send(self, call: Call) -> bool:
         """Whether a stream has credit and the connection has room; true also when it is over."""
-        return call.answered or (
-            call.credit > 0 and self.outbox_bytes < self.limits.outbox_bytes_soft
-        )
+        return call.answered or (call.credit > 0 and self.outbox_bytes < self._outbox_bytes_soft)
 
     @property
     def inflight(self) -> int:

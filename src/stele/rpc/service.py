@@ -54,7 +54,8 @@ class Context(msgspec.Struct, frozen=True, gc=False):
     """What a handler may know about a call besides its request.
 
     `peer` is at the other end of the connection; `caller` is for whom it asks, which is the peer
-    itself unless the request was forwarded.
+    itself unless the request was forwarded, and `client_id` is the number it was forwarded with.
+    `deadline_us` is an instant of the loop's time, 0 for a stream without one.
     """
 
     peer: PeerIdentity
@@ -62,6 +63,10 @@ class Context(msgspec.Struct, frozen=True, gc=False):
     client_id: int | None
     deadline_us: int
     attachments: tuple[memoryview, ...]
+
+    def remaining_us(self, now_us: int, default_us: int) -> int:
+        """What is left for calls that the handler makes in turn; the default if there is no end."""
+        return max(self.deadline_us - now_us, 0) if self.deadline_us else default_us
 
 
 class Reply(msgspec.Struct, Generic[Resp], frozen=True, gc=False):

@@ -20,7 +20,8 @@ from typing import Final
 
 from stele.env.ports import ByteStream
 from stele.errors import SteleError
-from stele.rpc.connection import NEVER_US, Connection, State
+from stele.rpc.connection import NEVER_US, Connection
+from stele.rpc.connection_states import State
 from stele.rpc.events import Event
 from stele.rpc.limits import SECOND_US
 

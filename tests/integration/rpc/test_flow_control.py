@@ -106,6 +106,22 @@ async def test_s13_a_peer_that_asks_and_never_reads_is_stopped() -> None:
         await peer.close()
 
 
+async def test_large_answers_wait_for_a_reader_instead_of_cutting_it() -> None:
+    limits = Limits(outbox_bytes_soft=1 << 20, outbox_bytes_max=12 << 20)
+    async with socket_world(server_limits=limits) as world:
+
+        async def serve(_context: Context, request: Text) -> Reply[Text]:
+            return Reply(request, [bytes(8 << 20)])
+
+        world.echo.on_echo = serve
+        channel = world.channel()
+        replies = await asyncio.gather(
+            *[channel.call_attached(world.echo.echo, Text("", n)) for n in range(12)]
+        )
+        assert [reply.message.count for reply in replies] == list(range(12))
+        assert len(world.server.sessions) == 1
+
+
 async def test_a_peer_that_falls_silent_is_given_up() -> None:
     limits = Limits(keepalive_us=50_000, silence_us=200_000)
     async with socket_world(server_limits=limits) as world:

@@ -16,7 +16,7 @@ from stele.errors import (
     Unavailable,
 )
 from stele.rpc import wire_format as wire
-from stele.rpc.connection import State
+from stele.rpc.connection_states import State
 from stele.rpc.events import Answered, Call, Closed, Ended, Failed, Greeted, Item
 from stele.rpc.framing import encode_frame, encode_parts
 from stele.rpc.identity import Role

@@ -20,17 +20,10 @@ from stele.errors import (
     UnsupportedFormat,
 )
 from stele.rpc import wire_format as wire
+from stele.rpc.budget import ByteBudget
 from stele.rpc.client_connection import ClientConnection
-from stele.rpc.connection import (
-    ACCEPTED,
-    NEVER_US,
-    TRANSITIONS,
-    ByteBudget,
-    Side,
-    State,
-    Turn,
-    make_hello,
-)
+from stele.rpc.connection import NEVER_US, make_hello
+from stele.rpc.connection_states import State
 from stele.rpc.events import Answered, Call, Closed, Failed, Greeted, PeerDraining
 from stele.rpc.framing import encode_frame
 from stele.rpc.identity import PeerIdentity, Proof, Role
@@ -55,24 +48,6 @@ def hello_bytes(**changed: Any) -> bytes:
     fields = msgspec.to_builtins(make_hello(Role.CLIENT, Limits()))
     body = msgspec.msgpack.encode({**fields, **changed})
     return wire.PREFACE + encode_frame(wire.HELLO, 0, 0, 0, 0, body)
-
-
-# ---- the tables ------------------------------------------------------------------------
-
-
-def test_every_state_but_the_last_can_fail_and_nothing_leaves_the_last() -> None:
-    for state in State:
-        if state is State.CLOSED:
-            assert not [key for key in TRANSITIONS if key[0] is state]
-        else:
-            assert TRANSITIONS[state, Turn.FAILED] is State.CLOSED
-
-
-def test_every_side_says_what_it_accepts_in_every_state() -> None:
-    assert set(ACCEPTED) == {(side, state) for side in Side for state in State}
-    assert ACCEPTED[Side.SERVER, State.GREETING] == {wire.HELLO}
-    taken = ACCEPTED[Side.CLIENT, State.OPEN] | ACCEPTED[Side.SERVER, State.OPEN]
-    assert taken == set(wire.KIND_NAMES) - {wire.HELLO}
 
 
 # ---- greeting --------------------------------------------------------------------------

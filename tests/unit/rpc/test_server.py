@@ -19,7 +19,7 @@ from stele.errors import (
     Unavailable,
     UnsupportedFormat,
 )
-from stele.rpc.connection import State
+from stele.rpc.connection_states import State
 from stele.rpc.identity import Role, allow
 from stele.rpc.limits import Limits
 from stele.rpc.service import Context, Registry, Reply, Service

@@ -14,7 +14,8 @@ from stele.errors import (
     Unavailable,
 )
 from stele.rpc import wire_format as wire
-from stele.rpc.connection import ByteBudget, State
+from stele.rpc.budget import ByteBudget
+from stele.rpc.connection_states import State
 from stele.rpc.events import Abandoned, Answered, Call, Closed, Credited, Ended, Failed, Item
 from stele.rpc.framing import encode_frame
 from stele.rpc.limits import SECOND_US, Limits

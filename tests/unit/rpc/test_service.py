@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from stele.errors import InvalidArgument, UnsupportedFormat
-from stele.rpc.identity import EVERYONE, Permission, Role, allow
+from stele.rpc.identity import EVERYONE, PeerIdentity, Permission, Proof, Role, allow
 from stele.rpc.service import (
     NUMBER_MAX,
     REGISTRY,
@@ -109,3 +109,12 @@ def test_an_answer_that_does_not_fit_is_of_another_version() -> None:
     for body in (b"", b"\xc1", b"\x81\xa4text\x01", b"\x81\xa4text\xa1\xff"):
         with pytest.raises(UnsupportedFormat, match=r"echo\.plain"):
             read_response(method, body)
+
+
+@pytest.mark.parametrize(
+    ("deadline_us", "remaining_us"), [(1500, 500), (1000, 0), (200, 0), (0, 77)]
+)
+def test_a_handler_can_pass_its_deadline_on(deadline_us: int, remaining_us: int) -> None:
+    peer = PeerIdentity(EVERYONE, "p", Proof.CLAIM)
+    context = Context(peer, peer, None, deadline_us, ())
+    assert context.remaining_us(1000, default_us=77) == remaining_us

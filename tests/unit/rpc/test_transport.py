@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from stele.env.ports import ByteStream
 from stele.errors import SteleError, Unavailable
 from stele.rpc.client_connection import ClientConnection
-from stele.rpc.connection import Connection, State, make_hello
+from stele.rpc.connection import Connection, make_hello
+from stele.rpc.connection_states import State
 from stele.rpc.events import Closed, Event, Failed
 from stele.rpc.identity import Role
 from stele.rpc.limits import Limits
