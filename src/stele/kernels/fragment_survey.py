@@ -113,31 +113,32 @@ def survey(before: Ints, last: int, block: Ints, state: Ints, family_counts: Int
     ``before`` describes the block that holds the cell in front, at ``last``; -1 if there is none.
     Both blocks have codes for the same families, whose cells are counted in ``family_counts``.
     """
-    two = address_of(block)
-    one = address_of(before)
+    two, one = address_of(block), address_of(before)
+    txns, stamps, ops, codes = block[TXNS], block[TIMESTAMPS], block[OPS], block[FAMILY_CODES]
+    txn_min, txn_max = state[TXN_MIN], state[TXN_MAX]
+    stamp_min, stamp_max = state[PUT_TIMESTAMP_MIN], state[PUT_TIMESTAMP_MAX]
+    rows, run, longest = state[ROWS], state[VERSIONS_RUN], state[VERSIONS_MAX]
     a = last
     for b in range(block[COUNT]):
         step = _step(one, a, two, b) if a >= 0 else _NEW_ROW
         if step == _DISORDER:
             return b
-        if step == _NEW_ROW:
-            state[ROWS] += 1
-        if step != _SAME_COLUMN:
-            state[VERSIONS_RUN] = 0
-        txn = load_i64(block[TXNS] + 8 * b)
-        state[TXN_MIN] = min(state[TXN_MIN], txn)
-        state[TXN_MAX] = max(state[TXN_MAX], txn)
-        op = load_i8(block[OPS] + b)
+        rows += step == _NEW_ROW
+        run = run if step == _SAME_COLUMN else 0
+        txn = load_i64(txns + 8 * b)
+        txn_min, txn_max = min(txn_min, txn), max(txn_max, txn)
+        op = load_i8(ops + b)
         state[OP_COUNTS + op] += 1
         if op == _PUT:
-            timestamp = load_i64(block[TIMESTAMPS] + 8 * b)
-            state[PUT_TIMESTAMP_MIN] = min(state[PUT_TIMESTAMP_MIN], timestamp)
-            state[PUT_TIMESTAMP_MAX] = max(state[PUT_TIMESTAMP_MAX], timestamp)
-            state[VERSIONS_RUN] += 1
-            state[VERSIONS_MAX] = max(state[VERSIONS_MAX], state[VERSIONS_RUN])
-        family_counts[load_i16(block[FAMILY_CODES] + 2 * b)] += 1
-        one = two
-        a = b
+            stamp = load_i64(stamps + 8 * b)
+            stamp_min, stamp_max = min(stamp_min, stamp), max(stamp_max, stamp)
+            run += 1
+            longest = max(longest, run)
+        family_counts[load_i16(codes + 2 * b)] += 1
+        one, a = two, b
+    state[TXN_MIN], state[TXN_MAX] = txn_min, txn_max
+    state[PUT_TIMESTAMP_MIN], state[PUT_TIMESTAMP_MAX] = stamp_min, stamp_max
+    state[ROWS], state[VERSIONS_RUN], state[VERSIONS_MAX] = rows, run, longest
     return -1
 
 

@@ -238,18 +238,20 @@ def _check_page(entry: int, page: int, cells: int, room: int) -> int:
 
 
 @quick
-def walk_pages(address: int, length: int, cells: int, pages: int, table: int) -> int:
+def walk_pages(address: int, readable: int, length: int, cells: int, pages: int, table: int) -> int:
     """Fill the page table of a row group; bytes of arena its pages need, or a negative status.
 
     ``table`` is the address of ``pages`` rows of ``TABLE_WIDTH`` int64. ``pages`` is
-    ``KEY_PAGES`` or ``ALL_PAGES``, and the bytes at ``address`` must be those pages exactly.
+    ``KEY_PAGES`` or ``ALL_PAGES``, and the row group of ``length`` bytes must be those pages
+    exactly. Only its first ``readable`` bytes need to be at ``address``: headers must lie in them.
     """
     position = address
     end = address + length
+    readable_end = address + min(readable, length)
     place = 0
     for page in range(pages):
         entry = table + 8 * TABLE_WIDTH * page
-        position = _read_header(position, end, entry)
+        position = _read_header(position, readable_end, entry)
         if position == 0:
             return MALFORMED
         status = _check_page(entry, page, cells, end - position)

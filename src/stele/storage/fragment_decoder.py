@@ -66,7 +66,8 @@ class PageDecoder:
         pages = ALL_PAGES if values else KEY_PAGES
         table = np.empty((pages, TABLE_WIDTH), np.int64)
         table_address = table.ctypes.data
-        page_bytes = walk_pages(pa.py_buffer(data).address, len(data), cells, pages, table_address)
+        address, size = pa.py_buffer(data).address, len(data)
+        page_bytes = walk_pages(address, size, size, cells, pages, table_address)
         if page_bytes < 0:
             raise self._damaged(group, WALK_REASONS[page_bytes])
         if page_bytes > self._raw_bytes[group]:

@@ -82,11 +82,10 @@ class _Catcher:
     def close(self) -> None:
         self.closed = True
 
-    def take(self) -> bytes:
-        """Everything written since the last call."""
-        data = b"".join(self._parts)
-        self._parts.clear()
-        return data
+    def take(self) -> list[bytes]:
+        """Everything written since the last call, as it came."""
+        parts, self._parts = self._parts, []
+        return parts
 
 
 class FragmentFileWriter:
@@ -131,37 +130,43 @@ class FragmentFileWriter:
             self._parquet.write_table(_to_table(group.parts), row_group_size=1 << 30)
         except pa.ArrowException as error:
             raise InvalidCells(f"cells near row {first_row[:64]!r} cannot be encoded") from error
-        data = self._catcher.take()
-        body = data if self._entries else data[len(PARQUET_MAGIC) :]
-        self._entries.append(self._describe(group, body, offset))
+        # The last part is the compressed values, by far the largest: it is not copied.
+        *parts, values = self._catcher.take()
+        head = b"".join(parts)
+        magic = b"" if self._entries else PARQUET_MAGIC
+        assert head.startswith(magic)
+        self._entries.append(self._describe(group, head[len(magic) :], values, offset))
         self._first_rows.append(first_row)
         self._first_rows_bytes += len(first_row)
-        self._file.write(data)
+        self._file.write(head, values)
         failpoint(AFTER_GROUP)
 
-    def _describe(self, group: RowGroup, body: bytes, offset: int) -> tuple[int, ...]:
+    def _describe(
+        self, group: RowGroup, head: bytes, values: bytes, offset: int
+    ) -> tuple[int, ...]:
         """The index entry of a row group, but for its bloom filter."""
         cells = sum(part.count for part in group.parts)
+        size = len(head) + len(values)
         table = np.zeros((ALL_PAGES, TABLE_WIDTH), np.int64)
-        raw = walk_pages(pa.py_buffer(body).address, len(body), cells, ALL_PAGES, table.ctypes.data)
-        # Another version of pyarrow may lay pages out differently: then the file says so, and its
-        # readers leave the decoding to pyarrow too.
-        keys = len(body)
-        if raw < 0:
+        address = pa.py_buffer(head).address
+        raw = walk_pages(address, len(head), size, cells, ALL_PAGES, table.ctypes.data)
+        keys = _key_bytes(table)
+        if raw < 0 or keys > len(head):
+            # Another version of pyarrow may lay pages out differently: then the file says so, and
+            # its readers leave the decoding to pyarrow too.
             self._plain_pages = False
-            raw = sum(raw_bytes(part.descriptor) for part in group.parts)
-        else:
-            keys = _value_start(table)
-        view = memoryview(body)
+            head, values = head + values, b""
+            keys, raw = len(head), sum(raw_bytes(part.descriptor) for part in group.parts)
+        view = memoryview(head)
         return (
             offset,
             0,
             keys,
-            len(body) - keys,
+            size - keys,
             raw,
             cells,
             crc32c.crc32c(view[:keys]),
-            crc32c.crc32c(view[keys:]),
+            crc32c.crc32c(values, crc32c.crc32c(view[keys:])),
             0,
             0,
             CONTINUES if group.continues else 0,
@@ -207,7 +212,7 @@ class FragmentFileWriter:
         """pyarrow's tail: the bloom filters, and the footer with its length and magic."""
         self._parquet.add_key_value_metadata({METADATA_KEY: metadata})
         self._parquet.close()
-        tail = self._catcher.take()
+        tail = b"".join(self._catcher.take())
         size, magic = _FOOTER_END.unpack_from(tail, len(tail) - _FOOTER_END.size)
         footer_at = len(tail) - _FOOTER_END.size - size
         assert magic == PARQUET_MAGIC
@@ -242,7 +247,7 @@ def _to_table(parts: tuple[Block, ...]) -> pa.Table:
     return pa.Table.from_batches([block.batch for block in unified]).combine_chunks()
 
 
-def _value_start(table: npt.NDArray[np.int64]) -> int:
+def _key_bytes(table: npt.NDArray[np.int64]) -> int:
     """Where the value column begins: its header stands right behind the last key page."""
     before = table[VALUE_PAGE - 1]
     return int(before[BODY] + before[COMPRESSED])

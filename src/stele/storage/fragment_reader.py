@@ -11,6 +11,7 @@ Blocks are not kept here, see ``block_cache``.
 from __future__ import annotations
 
 import struct
+import weakref
 from collections.abc import Iterator
 from enum import Enum
 from typing import Self
@@ -52,6 +53,7 @@ class FragmentReader:
 
     def __init__(self, file: RandomFile, index: FragmentIndex, decoder: GroupDecoder, size: int):
         self._file = file
+        self._close = weakref.finalize(self, file.close)
         self._decoder = decoder
         self._blooms: dict[int, BloomFilter] = {}
         self.index = index
@@ -134,8 +136,8 @@ class FragmentReader:
             )
 
     def close(self) -> None:
-        """Close the file. Blocks that were read stay good."""
-        self._file.close()
+        """Close the file; happens by itself when nobody holds the reader. Blocks stay good."""
+        self._close()
 
     def __enter__(self) -> Self:
         return self

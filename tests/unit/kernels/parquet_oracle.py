@@ -192,7 +192,7 @@ def walk(data: bytes, cells: int, pages: int = ALL_PAGES) -> tuple[int, list[lis
     """Run the header kernel: its status and the page table."""
     held = np.frombuffer(data + b"\x00", np.uint8)
     table = np.full((pages, TABLE_WIDTH), -7, np.int64)
-    status = walk_pages(held.ctypes.data, len(data), cells, pages, table.ctypes.data)
+    status = walk_pages(held.ctypes.data, len(data), len(data), cells, pages, table.ctypes.data)
     return status, table.tolist()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,6 +23,7 @@ from stele.kernels.parquet_thrift import (
     OVERSIZED,
     PAGE_BYTES_MAX,
     PLACE,
+    TABLE_WIDTH,
     TRAILING,
     TRUNCATED,
     UNCOMPRESSED,
@@ -148,7 +150,6 @@ def test_a_malformed_header_is_refused(header: bytes) -> None:
 
 def test_every_status_has_a_reason() -> None:
     assert set(WALK_REASONS) == {TRUNCATED, MALFORMED, FOREIGN, MISCOUNTED, OVERSIZED, TRAILING}
-    assert walk_pages is not None
 
 
 @settings(max_examples=300)
@@ -174,3 +175,21 @@ def test_pages_are_independent_of_each_other() -> None:
     status, table = oracle.walk(made.encode(), len(CELLS), ALL_PAGES)
     assert status > 0
     assert [entry[VALUES] for entry in table] == [5, 1, 5, 5, 5, 5, 5, 5]
+
+
+def test_headers_must_lie_in_what_is_readable() -> None:
+    """A writer walks its own pages without a copy of the last, largest one."""
+    data = pages().encode()
+    _, table = oracle.walk(data, len(CELLS))
+    values_at = table[-1][BODY]
+    held = np.frombuffer(data[:values_at], np.uint8)
+    found = np.zeros((ALL_PAGES, TABLE_WIDTH), np.int64)
+
+    def walk(readable: int) -> int:
+        return walk_pages(
+            held.ctypes.data, readable, len(data), len(CELLS), ALL_PAGES, found.ctypes.data
+        )
+
+    assert walk(values_at) > 0
+    assert found.tolist() == table
+    assert walk(values_at - 1) == MALFORMED

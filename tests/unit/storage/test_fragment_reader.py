@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from typing import Any
 
@@ -182,6 +183,20 @@ def test_blocks_outlive_the_reader() -> None:
     reader.close()
     del reader
     assert cells_of([block]) == cells
+
+
+def test_a_file_closes_with_the_last_who_holds_its_reader() -> None:
+    fs = new_fs()
+    (info,) = write(fs, plain_cells(16))
+    reader = open_info(fs, info)
+    also = reader
+    fs.delete(path_of(info))
+    del reader
+    gc.collect()
+    assert also.read_block(0).count == 16
+    del also
+    gc.collect()
+    assert fs.disk.used_bytes == 0
 
 
 def test_a_bloom_filter_never_denies_a_row() -> None:
