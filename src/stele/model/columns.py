@@ -103,7 +103,13 @@ class Column:
         >>> Column.parse("info:age")
         Column(family='info', qualifier=b'age')
         """
-        return name if isinstance(name, Column) else Column(*_split(name))
+        if isinstance(name, Column):
+            return name
+        if not isinstance(name, str | bytes):
+            raise InvalidArgument(
+                f"a column name is text or bytes, not {type(name).__name__}: {name!r}"
+            )
+        return _parse_cached(name) if len(name) <= _CACHED_NAME_LENGTH_MAX else _parse(name)
 
     @property
     def name(self) -> str | bytes:
@@ -118,16 +124,7 @@ _CACHED_NAME_LENGTH_MAX = 128
 """Qualifiers may hold data: caching long names would keep that data in memory."""
 
 
-def _split(name: object) -> tuple[str, bytes]:
-    """Family and qualifier of a name, checked."""
-    if not isinstance(name, str | bytes):
-        raise InvalidArgument(
-            f"a column name is text or bytes, not {type(name).__name__}: {name!r}"
-        )
-    return _split_cached(name) if len(name) <= _CACHED_NAME_LENGTH_MAX else _split_plain(name)
-
-
-def _split_plain(name: str | bytes) -> tuple[str, bytes]:
+def _parse(name: str | bytes) -> Column:
     try:
         raw = name.encode() if isinstance(name, str) else name
     except UnicodeEncodeError as error:
@@ -138,10 +135,10 @@ def _split_plain(name: str | bytes) -> tuple[str, bytes]:
             f"column name {name!r} has no colon: write 'family:qualifier', or 'family:' for a "
             "whole family"
         )
-    return check_family(family), check_qualifier(qualifier)
+    return Column(check_family(family), qualifier)
 
 
-_split_cached = lru_cache(maxsize=4_096)(_split_plain)
+_parse_cached = lru_cache(maxsize=4_096)(_parse)
 """Programs name the same few columns all the time."""
 
 
@@ -254,7 +251,7 @@ EVERY_COLUMN = ColumnSelection()
 def _select(selector: ColumnSelector) -> FamilySelection:
     if isinstance(selector, FamilySelection):
         return selector
-    if isinstance(selector, Column):
-        return FamilySelection(selector.family, (QualifierRange.row(selector.qualifier),))
-    family, qualifier = _split(selector)
-    return FamilySelection(family, (QualifierRange.row(qualifier),) if qualifier else (EVERYTHING,))
+    column = Column.parse(selector)
+    if not isinstance(selector, Column) and not column.qualifier:
+        return FamilySelection(column.family)
+    return FamilySelection(column.family, (QualifierRange.row(column.qualifier),))

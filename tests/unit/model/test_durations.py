@@ -38,6 +38,10 @@ def test_round_trip(micros: int) -> None:
     assert format_duration(parse_duration(text)) == text
 
 
+def test_zero_has_no_unit() -> None:
+    assert format_duration(0) == "0"
+
+
 @given(st.integers(1, 1000), st.sampled_from(sorted(US_PER_UNIT)))
 def test_the_canonical_text_is_the_shortest_of_its_kind(count: int, unit: str) -> None:
     written = f"{count}{unit}"

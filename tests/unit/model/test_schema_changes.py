@@ -138,6 +138,14 @@ def test_columns_keep_their_ids_and_remember_their_types() -> None:
     assert x.decode(b"\xff") == -1
 
 
+def test_the_id_of_the_last_column_is_not_used_again_after_it_was_dropped() -> None:
+    first = Schema(columns={"a:x": "int8", "a:y": "string"})
+    second = alter(first, Schema(columns={"a:x": "int8"}))
+    assert second.next_column_id == first.next_column_id == 18
+    third = alter(second, Schema(columns={"a:x": "int8", "a:y": "int8"}))
+    assert [column.id for column in third.columns] == [16, 18]
+
+
 def test_all_refusals_are_listed() -> None:
     current = Schema(columns={"a:x": "int64", "a:y": "string"}, key="string")
     with pytest.raises(InvalidSchema) as caught:

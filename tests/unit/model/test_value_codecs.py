@@ -166,6 +166,17 @@ def test_values_of_another_type_are_refused(name: str, value: object) -> None:
         value_type(name).encode(value)
 
 
+def test_clock_readings_and_instants_are_told_apart() -> None:
+    reading = datetime.datetime(2020, 1, 1)  # noqa: DTZ001
+    with pytest.raises(InvalidArgument, match="without a time zone is needed"):
+        value_type("timestamp[us]").encode(reading.replace(tzinfo=datetime.UTC))
+    with pytest.raises(InvalidArgument, match="with a time zone is needed"):
+        value_type("timestamp[us, tz=UTC]").encode(reading)
+    paris = datetime.timezone(datetime.timedelta(hours=1))
+    encoded = value_type("timestamp").encode(reading.replace(tzinfo=paris))
+    assert value_type("timestamp").decode(encoded) == reading.replace(tzinfo=paris)
+
+
 def test_numpy_scalars_are_values() -> None:
     assert value_type("int64").encode(np.int32(-1)) == b"\xff" * 8
     assert value_type("float64").encode(np.float32(1.0)) == b"\x3f\xf0" + bytes(6)
