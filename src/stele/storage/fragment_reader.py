@@ -80,7 +80,7 @@ class FragmentReader:
             if decoding is Decoding.OWN and index.metadata.plain_pages:
                 decoder = PageDecoder(index, path)
             else:
-                decoder = ArrowDecoder(index, _read_footer(file, size, pointer), path)
+                decoder = ArrowDecoder(index, _read_footer(file, size), path)
         except BaseException:
             file.close()
             raise
@@ -134,6 +134,10 @@ class FragmentReader:
             raise Corruption(
                 f"the checksum of {what} {group} is wrong", file=self._file.path, offset=offset
             )
+
+    def read_footer(self) -> bytes:
+        """Parquet's own footer with its length and magic, verified."""
+        return _read_footer(self._file, self.size)
 
     def close(self) -> None:
         """Close the file; happens by itself when nobody holds the reader. Blocks stay good."""
@@ -203,10 +207,9 @@ def _find_index(file: RandomFile, size: int) -> IndexPointer:
     return pointer
 
 
-def _read_footer(file: RandomFile, size: int, pointer: IndexPointer) -> bytes:
+def _read_footer(file: RandomFile, size: int) -> bytes:
     """Parquet's footer with its length and magic, verified, for those who need it."""
-    if _find_index(file, size) != pointer:
-        raise Corruption("its trailer names another index", file=file.path, offset=pointer.offset)
+    _find_index(file, size)
     end = _read(file, size - _FOOTER_END.size, _FOOTER_END.size)
     start = _footer_start(file, size, end)
     return _read(file, start, size - start)
