@@ -113,11 +113,6 @@ class LogQueue:
         """Why nothing is taken, when the state is REFUSING or DEAD."""
         return self._reason
 
-    @property
-    def txn_last(self) -> int:
-        """The largest txn that was queued so far."""
-        return self._txn_last
-
     def first_waiting(self) -> Ticket | None:
         """The first ticket in line that a thread is blocked on."""
         return next((ticket for ticket in self._waiting if ticket.gate is not None), None)
