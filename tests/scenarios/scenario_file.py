@@ -57,7 +57,7 @@ def wants_rewrite() -> bool:
     return REWRITE_VARIABLE in os.environ
 
 
-def run(path: Path, execute: Callable[[str], list[str]], *, rewrite: bool = False) -> None:
+def run_scenario(path: Path, execute: Callable[[str], list[str]], *, rewrite: bool = False) -> None:
     """Carry out every command of the file and compare what it prints, or write it down."""
     blocks = parse(path.read_text())
     produced: list[str] = []

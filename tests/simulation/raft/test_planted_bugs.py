@@ -8,7 +8,7 @@ import pytest
 
 from stele.sim.raft_sim import run_seed
 from tests.scenarios.raft_environment import RaftEnvironment
-from tests.scenarios.scenario_file import run
+from tests.scenarios.scenario_file import run_scenario
 from tests.simulation.raft.planted_bugs import PLANTED_BUGS, PlantedBug
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios" / "raft"
@@ -22,9 +22,9 @@ IN_SIMULATION = [bug for bug in PLANTED_BUGS if bug.seeds_max]
 )
 def test_scenario_notices(bug: PlantedBug, scenario: str) -> None:
     path = SCENARIOS / f"{scenario}.txt"
-    run(path, RaftEnvironment().execute)
+    run_scenario(path, RaftEnvironment().execute)
     with bug.planted(), pytest.raises((AssertionError, KeyError, IndexError)):
-        run(path, RaftEnvironment().execute)
+        run_scenario(path, RaftEnvironment().execute)
 
 
 @pytest.mark.parametrize("bug", IN_SIMULATION, ids=lambda bug: bug.name)
