@@ -18,9 +18,6 @@ from __future__ import annotations
 from stele.errors import ClockSkew, InvalidArgument
 from stele.model.cells import TIMESTAMP_MAX
 
-TXN_MIN = 1
-"""0 means "no txn yet": a file written before its commit stores it."""
-
 TXN_MAX = TIMESTAMP_MAX - 1
 """A put without timestamp takes its txn as one, and ``TIMESTAMP_MAX`` is not a timestamp."""
 
