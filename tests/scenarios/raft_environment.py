@@ -272,7 +272,7 @@ class RaftEnvironment:
 
     def do_log(self, name: str) -> list[str]:
         log = self._core(name).state.log
-        return [show.entries_text(log.slice(log.first_index, 1 << 30))]
+        return [show.entries_text(log.slice(log.first_index, log.last_index, 1 << 30))]
 
     def do_peers(self, name: str) -> list[str]:
         return show.peer_lines(self._core(name).state)

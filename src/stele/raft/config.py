@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 from stele.errors import InvalidArgument
+from stele.raft.entries import ENTRY_OVERHEAD_BYTES
 
 KIB = 1 << 10
 MIB = 1 << 20
@@ -37,7 +38,8 @@ class RaftConfig:
     """Sent to one follower and not yet acknowledged; a slow one must not eat our memory."""
 
     uncommitted_bytes_max: int = 64 * MIB
-    """Proposals beyond this wait outside: a leader without a quorum must not grow for ever."""
+    """Proposals beyond this wait outside: a leader without a quorum must not grow for ever. At
+    least one entry of the largest size has to fit."""
 
     committed_bytes_max: int = 1 * MIB
     """Committed entries handed out in one Ready, so that applying never stalls the loop."""
@@ -58,4 +60,10 @@ class RaftConfig:
             raise InvalidArgument(
                 f"raft config heartbeat_ticks is {self.heartbeat_ticks}, "
                 f"must be below election_ticks ({self.election_ticks})"
+            )
+        largest = self.entry_bytes_max + ENTRY_OVERHEAD_BYTES
+        if self.uncommitted_bytes_max < largest:
+            raise InvalidArgument(
+                f"raft config uncommitted_bytes_max is {self.uncommitted_bytes_max}, "
+                f"must hold the largest entry ({largest} bytes)"
             )

@@ -10,14 +10,31 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from stele.raft.entries import Snapshot
-from stele.raft.membership import Change
+from stele.raft.membership import Change, Membership
 from stele.raft.messages import InstallSnapshot, Message
 from stele.raft.ready import Proposed, Ready
+from stele.raft.state import Role
 from stele.raft.status import Status
 
 
 class RaftCore(Protocol):
     """Events go in through the other methods, instructions come out of ``ready``."""
+
+    @property
+    def role(self) -> Role:
+        """What this node is at present."""
+
+    @property
+    def term(self) -> int:
+        """The newest term it has seen."""
+
+    @property
+    def leader(self) -> int:
+        """The leader of that term, as far as known; ``NOBODY`` otherwise."""
+
+    @property
+    def membership(self) -> Membership:
+        """The newest membership in its log: whom to connect to, and where."""
 
     def tick(self) -> None:
         """A unit of time has passed."""

@@ -82,13 +82,14 @@ class RaftLog:
         """Whether the log holds this very entry, and so the same log before it (§3.5)."""
         return self.term_at(index) == term
 
-    def slice(self, first: int, bytes_max: int) -> tuple[Entry, ...]:
-        """Entries from ``first`` on: one at least if there is one, then as many as fit."""
+    def slice(self, first: int, last: int, bytes_max: int) -> tuple[Entry, ...]:
+        """Entries from ``first`` to ``last``: one at least if there is one, then what fits."""
         assert first > self.base_index
         entries = self._entries
         start = stop = first - self.base_index - 1
+        end = last - self.base_index
         total = 0
-        while stop < len(entries):
+        while stop < end:
             total += size_of(entries[stop])
             if total > bytes_max and stop > start:
                 break
@@ -106,7 +107,7 @@ class RaftLog:
             assert entry.index == self.last_index + 1
             self._entries.append(entry)
             self.last_index = entry.index
-            if entry.kind == EntryKind.MEMBERSHIP:
+            if entry.kind is EntryKind.MEMBERSHIP:
                 self.history.record(entry.index, decode_membership(entry.data))
 
     def merge(self, prev_index: int, entries: Sequence[Entry]) -> int:
@@ -165,7 +166,7 @@ class RaftLog:
         limit = self.applicable_index()
         if limit <= self.handed:
             return ()
-        entries = self.slice(self.handed + 1, bytes_max)[: limit - self.handed]
+        entries = self.slice(self.handed + 1, limit, bytes_max)
         self.handed = entries[-1].index
         return entries
 

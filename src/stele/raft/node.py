@@ -21,7 +21,7 @@ from stele.raft import messages as msg
 from stele.raft.config import RaftConfig
 from stele.raft.entries import NOBODY, Snapshot, StoredState, check_stored
 from stele.raft.log import RaftLog
-from stele.raft.membership import Change
+from stele.raft.membership import Change, Membership
 from stele.raft.read_index import ForwardedReads
 from stele.raft.ready import Proposed, Ready
 from stele.raft.roles import become_follower
@@ -104,6 +104,26 @@ class RaftNode:
         self.state.vote = stored.hard_state.vote
         self._offered_hard_state = self.state.hard_state()
         self._number = 0
+
+    @property
+    def role(self) -> Role:
+        """See ``RaftCore``."""
+        return self.state.role
+
+    @property
+    def term(self) -> int:
+        """See ``RaftCore``."""
+        return self.state.term
+
+    @property
+    def leader(self) -> int:
+        """See ``RaftCore``."""
+        return self.state.leader
+
+    @property
+    def membership(self) -> Membership:
+        """See ``RaftCore``."""
+        return self.state.membership
 
     def tick(self) -> None:
         """See ``RaftCore``."""

@@ -17,7 +17,7 @@ from stele.errors import LimitExceeded, Throttled, Unavailable
 from stele.raft.entries import ENTRY_OVERHEAD_BYTES, Entry, EntryKind
 from stele.raft.membership import Change, Promote, apply_change
 from stele.raft.progress import ProgressState
-from stele.raft.reading import commit_is_current
+from stele.raft.reading import commit_is_current, release_confirmed
 from stele.raft.ready import Proposed
 from stele.raft.replication import advance_commit
 from stele.raft.roles import refresh_peers
@@ -42,7 +42,8 @@ def propose_change(s: RaftState, change: Change) -> Proposed:
     membership = apply_change(s.membership, change)
     proposed = _append(s, EntryKind.MEMBERSHIP, [membership.encode()])
     refresh_peers(s)
-    # With fewer voters, what was short of a majority may have one now.
+    # With fewer voters, what was short of a majority may have one now: reads and entries.
+    release_confirmed(s)
     advance_commit(s)
     return proposed
 
@@ -75,7 +76,7 @@ def _append(s: RaftState, kind: EntryKind, payloads: Sequence[bytes]) -> Propose
         if len(payload) > size_max:
             raise LimitExceeded(f"entry of {len(payload)} bytes (entry_bytes_max {size_max})")
     size = sum(map(len, payloads)) + ENTRY_OVERHEAD_BYTES * len(payloads)
-    if s.uncommitted_bytes and s.uncommitted_bytes + size > s.config.uncommitted_bytes_max:
+    if s.uncommitted_bytes + size > s.config.uncommitted_bytes_max:
         raise Throttled(
             f"{s.uncommitted_bytes} bytes are uncommitted, {size} more exceed "
             f"uncommitted_bytes_max {s.config.uncommitted_bytes_max}"

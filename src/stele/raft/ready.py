@@ -38,7 +38,7 @@ class Ready(msgspec.Struct, frozen=True, gc=False):
     snapshot: Snapshot | None
     entries: tuple[Entry, ...]
     needs_sync: bool
-    """False when at most a commit index is to be written, whose loss does no harm."""
+    """False when at most a commit index is to be written: late or never does no harm."""
 
     messages: tuple[Message, ...]
     messages_after_sync: tuple[Message, ...]

@@ -44,7 +44,7 @@ def send_append(s: RaftState, node: int, progress: Progress) -> bool:
         return False
     streaming = progress.state is ProgressState.REPLICATE
     room = 0 if progress.inflight.full else s.config.append_bytes_max
-    entries = s.log.slice(progress.next, room) if room else ()
+    entries = s.log.slice(progress.next, s.log.last_index, room) if room else ()
     told = progress.commit_sent >= s.log.commit and not progress.check_due
     if streaming and told and not entries:
         return False

@@ -39,6 +39,7 @@ ANY_LIFE = -1
 SIM_CONFIG = RaftConfig(
     election_ticks=5,
     heartbeat_ticks=2,
+    entry_bytes_max=500,
     append_bytes_max=160,
     inflight_bytes_max=400,
     uncommitted_bytes_max=2_000,

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import inspect
 
-from stele.raft import RaftCore, RaftNode
+from stele.raft import NOBODY, RaftCore, RaftNode, Role
 from tests.unit.raft.group import make_node
 
 
@@ -18,7 +18,8 @@ def methods(kind: type) -> dict[str, inspect.Signature]:
 def test_the_node_is_a_core() -> None:
     core: RaftCore = make_node()
     core.tick()
-    assert core.status().role == "follower"
+    assert (core.role, core.term, core.leader) == (Role.FOLLOWER, 1, NOBODY)
+    assert core.membership == core.status().membership
 
 
 def test_the_node_offers_exactly_what_the_port_asks_for() -> None:

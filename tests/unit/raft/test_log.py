@@ -39,7 +39,7 @@ def make_log(terms: list[int], *, commit: int = 0, base: int = 0, base_term: int
 
 
 def terms_of(log: RaftLog) -> list[int]:
-    return [entry.term for entry in log.slice(log.first_index, 1 << 30)]
+    return [entry.term for entry in log.slice(log.first_index, log.last_index, 1 << 30)]
 
 
 @given(TERMS, st.integers(0, 12), st.integers(0, 6))
@@ -85,7 +85,7 @@ def test_merge_takes_over_and_cuts_only_at_a_conflict(
 def test_a_slice_holds_one_entry_or_what_fits(sizes: list[int], bytes_max: int) -> None:
     entries = [Entry(1, i, EntryKind.DATA, b"x" * size) for i, size in enumerate(sizes, 1)]
     log = RaftLog(StoredState(HardState(1), Snapshot(), tuple(entries)))
-    part = log.slice(1, bytes_max)
+    part = log.slice(1, log.last_index, bytes_max)
     assert part == tuple(entries[: len(part)])
     assert len(part) == 1 or sum(map(size_of, part)) <= bytes_max
     if 0 < len(part) < len(entries):
@@ -93,7 +93,7 @@ def test_a_slice_holds_one_entry_or_what_fits(sizes: list[int], bytes_max: int) 
 
 
 def test_a_slice_behind_the_end_is_empty() -> None:
-    assert make_log([1, 1]).slice(3, 100) == ()
+    assert make_log([1, 1]).slice(3, 2, 100) == ()
 
 
 def test_terms_are_known_from_the_start_of_the_log_to_its_end() -> None:

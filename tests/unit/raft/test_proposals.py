@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from stele.errors import LimitExceeded, NotLeader, Throttled, Unavailable
-from stele.raft import AddLearner, Membership, Promote, RaftConfig, Remove, Role
+from stele.raft import AddLearner, Membership, Promote, RaftConfig, ReadState, Remove, Role
 from stele.raft.entries import ENTRY_OVERHEAD_BYTES
 from tests.unit.raft.group import make_group, make_node, settle, work
 
@@ -22,16 +22,21 @@ def test_all_or_none() -> None:
     assert leader.state.log.last_index == 2
 
 
-def test_one_large_proposal_passes_when_nothing_else_waits() -> None:
-    leader, *_ = make_group(config=RaftConfig(uncommitted_bytes_max=10))
+SMALL = RaftConfig(entry_bytes_max=50, uncommitted_bytes_max=50 + ENTRY_OVERHEAD_BYTES)
+
+
+def test_a_leader_without_a_quorum_fills_up_to_its_limit() -> None:
+    leader, *_ = make_group(config=SMALL)
+    with pytest.raises(Throttled, match="uncommitted_bytes_max 82"):
+        leader.propose([b"x" * 50, b""])
     leader.propose([b"x" * 50])
-    with pytest.raises(Throttled, match="uncommitted_bytes_max 10"):
+    with pytest.raises(Throttled, match="82 bytes are uncommitted"):
         leader.propose([b""])
     assert leader.state.uncommitted_bytes == 50 + ENTRY_OVERHEAD_BYTES
 
 
 def test_commits_make_room() -> None:
-    nodes = make_group(config=RaftConfig(uncommitted_bytes_max=10))
+    nodes = make_group(config=SMALL)
     for _ in range(3):
         nodes[0].propose([b"x" * 50])
         settle(*nodes)
@@ -65,6 +70,14 @@ def test_a_change_holds_at_once() -> None:
     assert leader.state.membership == Membership((1, 2, 3), (4,), {4: "four:1"})
     assert leader.state.peers.keys() == {2, 3, 4}
     assert made.first_index == made.last_index == 3
+
+
+def test_reads_that_only_lacked_a_removed_voter_are_confirmed() -> None:
+    leader, _ = make_group(2)
+    leader.read_index(7)
+    assert not any(ready.read_states for ready in work(leader))
+    leader.propose_change(Remove(2))
+    assert [read for ready in work(leader) for read in ready.read_states] == [ReadState(7, 2)]
 
 
 def test_one_change_at_a_time() -> None:

@@ -75,7 +75,7 @@ def test_an_image_within_the_log_only_commits() -> None:
     follower = make_node(2)
     leader, *_ = make_group()
     leader.propose([b"a", b"b"])
-    entries = leader.state.log.slice(2, 1 << 20)
+    entries = leader.state.log.slice(2, 4, 1 << 20)
     follower.step(msg.AppendRequest(1, 2, 2, 1, 1, entries, 1))
     follower.step(msg.InstallSnapshot(1, 2, 2, Snapshot(3, 2, Membership((1, 2, 3)))))
     assert (follower.state.log.commit, follower.state.log.last_index) == (3, 4)
