@@ -130,11 +130,22 @@ def by_key(operations: Iterable[Operation]) -> Mapping[str, list[Operation]]:
     return groups
 
 
-def check_key(key: str, operations: Sequence[Operation], model: Model, budget: Budget) -> KeyReport:
-    """Judge the operations of one key."""
-    search = _Search(operations, model, budget)
+def check_key(
+    key: str,
+    operations: Sequence[Operation],
+    model: Model,
+    budget: Budget,
+    *,
+    foresight: bool = True,
+) -> KeyReport:
+    """Judge the operations of one key.
+
+    Foresight, rule 5, gives up as soon as failure is certain. Without it, the verdict is the same
+    and the order of a history that fails goes as far as any can.
+    """
+    search = _Search(operations, model, budget, foresight)
     verdict = search.run()
-    order = search.order()
+    order = search.order(verdict)
     state = model.initial
     for operation in order:
         state = model.step(state, operation)
@@ -168,7 +179,9 @@ class _Search:
     sorted by end, and behind them those of unknown outcome by their start.
     """
 
-    def __init__(self, operations: Sequence[Operation], model: Model, budget: Budget) -> None:
+    def __init__(
+        self, operations: Sequence[Operation], model: Model, budget: Budget, foresight: bool
+    ) -> None:
         certain = [o for o in operations if o.outcome is Outcome.OK]
         certain.sort(key=_END)
         maybe = [
@@ -184,7 +197,9 @@ class _Search:
         self._starts = [certain[number].start for number in self._starting]
         self._maybe_starts = [operation.start for operation in maybe]
         self._operations = model.simplified(self._numbered)
-        self._needs = model.demands(self._operations)
+        self._needs: Sequence[State] = [ILLEGAL] * len(self._operations)
+        if foresight:
+            self._needs = model.demands(self._operations)
         self._observing = [model.observes_only(operation) for operation in certain]
         self._waiting: dict[State, int] = Counter(filter(_is_state, self._needs))
         self._step = model.step
@@ -196,10 +211,12 @@ class _Search:
         self._placed_best: list[int] = []
         self.steps = 0
 
-    def order(self) -> list[Operation]:
-        """The longest order found."""
-        best = max(self._placed, self._placed_best, key=len)
-        return [self._numbered[number] for number in best]
+    def order(self, verdict: Verdict) -> list[Operation]:
+        """The order of a valid history, or the longest one tried."""
+        order = self._placed
+        if verdict is not Verdict.VALID:
+            order = max(self._placed, self._placed_best, key=len)
+        return [self._numbered[number] for number in order]
 
     def run(self) -> Verdict:
         """Search until an order is found, everything has been tried, or the budget is spent."""

@@ -23,13 +23,14 @@ is a transaction on a key.
 
 States are hashable, and equal exactly when they behave alike. Two methods make the search short
 without changing what it finds: ``simplified`` makes values equal that no answer tells apart, and
-``demands`` names states that somebody needs and that do not come back.
+``demands`` names states that somebody needs and that do not come back. ``strands`` serves the
+explanation of a failure: what has nothing to do with it is left out.
 """
 
 from __future__ import annotations
 
 import collections
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import Final, Protocol, TypeAlias, cast
 
 import msgspec
@@ -72,6 +73,13 @@ class Model(Protocol):
         """For each operation the one state in which it is legal, if that is gone once it is left.
 
         ``ILLEGAL`` where more than one state will do, or where the state may come back.
+        """
+
+    def strands(self, operation: Operation) -> Collection[Hashable]:
+        """What it is about: a valid history stays valid without all that is about one thing.
+
+        An operation that is about two things ties them together. One that is about nothing in
+        particular may notice whatever is missing, and forbids to leave out anything so.
         """
 
 
@@ -134,6 +142,16 @@ class Register:
         needed = [self._needed(operation) for operation in operations]
         return [state if state is ILLEGAL or made[state] <= 1 else ILLEGAL for state in needed]
 
+    def strands(self, operation: Operation) -> Collection[Hashable]:
+        if operation.kind == "get" and operation.outcome is not UNKNOWN:
+            return (operation.answer,)
+        if operation.kind == "cas":
+            both = cast("tuple[Value, Value]", operation.argument)
+            return both if operation.answer is not False else ()
+        if operation.kind == "delete" and operation.answer is True:
+            return ()
+        return (self._written(operation),)
+
     @staticmethod
     def _written(operation: Operation) -> Value:
         """What it leaves behind if it has an effect."""
@@ -187,6 +205,9 @@ class Counter:
         if any(cast("int", o.argument) < 0 for o in operations if o.kind == "add"):
             return _no_demands(operations)
         return [self._needed(operation) for operation in operations]
+
+    def strands(self, operation: Operation) -> Collection[Hashable]:  # noqa: ARG002
+        return ()
 
     @staticmethod
     def _needed(operation: Operation) -> State:
@@ -258,6 +279,10 @@ class FencedLock:
     def demands(self, operations: Sequence[Operation]) -> Sequence[State]:
         return _no_demands(operations)
 
+    def strands(self, operation: Operation) -> Collection[Hashable]:
+        argument = operation.argument
+        return (argument[0] if isinstance(argument, tuple) else argument,)
+
 
 Compare: TypeAlias = tuple[str, Value]
 Step: TypeAlias = tuple[Value, ...]
@@ -293,6 +318,10 @@ class Transactions:
 
     def demands(self, operations: Sequence[Operation]) -> Sequence[State]:
         return _no_demands(operations)
+
+    def strands(self, operation: Operation) -> Collection[Hashable]:
+        compares, then, otherwise = cast("Parts", operation.argument)
+        return {compare[0] for compare in compares} | {step[1] for step in then + otherwise}
 
 
 def _run(steps: tuple[Step, ...], values: dict[str, Value]) -> tuple[tuple[Value, ...], bool]:
