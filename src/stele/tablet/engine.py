@@ -167,6 +167,24 @@ class Engine:
         with self.lock:
             self._sequencer.observe(txn, max(txn, self.world.clock.now_us()))
 
+    def reach(self, txn: int) -> None:
+        """Return when reads at ``txn``, which lies in the near future, see all they ever will.
+
+        Raises if the txn is further ahead than clocks may differ.
+        """
+        pending: PendingCommit | None = None
+        with self.lock:
+            now_us = self.world.clock.now_us()
+            if self._sequencer.needs_clock_entry(txn):
+                self._sequencer.observe(txn, now_us)
+                reached = self._sequencer.next(now_us)
+                pending = PendingCommit(self.log, self._spawn_log)
+                pending.append(clock_commit(reached))
+                self._sequencer.commit(reached)
+        if pending is None:
+            pending = self.advance_clock()
+        pending.wait()
+
     # Committing.
 
     def apply(

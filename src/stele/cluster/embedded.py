@@ -1,0 +1,337 @@
+"""The embedded store behind the public API: tables of one directory in this process."""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+from stele.client.backend import TableInfo
+from stele.cluster.embedded_table import EmbeddedTable
+from stele.cluster.store import Store
+from stele.coordination.records import TableRecord
+from stele.coordination.records import TableState as CatalogState
+from stele.env.posix import PosixFileSystem
+from stele.env.real import SystemClock, SystemRandom, ThreadTasks
+from stele.errors import (
+    AlreadyExists,
+    Conflict,
+    InvalidArgument,
+    SteleError,
+    TableNotFound,
+    Unavailable,
+)
+from stele.model.ranges import RowRange, check_row
+from stele.model.schema import Schema
+from stele.model.schema_json import schema_from_json, schema_to_json
+from stele.storage.references import Reference
+from stele.tablet.active_reads import ActiveReads
+from stele.tablet.changes import Regroup
+from stele.tablet.config import ConfigEdit, TabletConfig
+from stele.tablet.engine import World
+from stele.tablet.horizon import next_horizon
+from stele.tablet.maintenance import Maintenance
+from stele.tablet.options import EngineOptions
+from stele.tablet.table_state import TableState
+
+TABLE_NAME_BYTES_MAX = 255
+
+
+def open_embedded(path: str, options: EngineOptions | None = None) -> EmbeddedBackend:
+    """Open the store in a directory, made if it is missing."""
+    os.makedirs(path, mode=0o700, exist_ok=True)
+    world = World(PosixFileSystem(path), SystemClock(), SystemRandom(), ThreadTasks())
+    return EmbeddedBackend(Store.open(world, options or EngineOptions(), f"pid {os.getpid()}"))
+
+
+class EmbeddedBackend:
+    """Implements ``Backend``. Threads share it."""
+
+    def __init__(self, store: Store):
+        self.store = store
+        self.reads = ActiveReads()
+        self._numbers = itertools.count(1)
+        self._ddl = threading.RLock()
+        """One change of the catalog at a time."""
+        self._tables: dict[str, EmbeddedTable] = {}
+        self._closed = False
+        self.maintenance = Maintenance(store.user, self.advance_horizon, self.new_tablet_id)
+        self._meta_maintenance = Maintenance(store.meta, lambda _: 0, self.new_tablet_id)
+        self._layout = threading.Condition()
+
+    def check_open(self) -> None:
+        if self._closed:
+            raise Unavailable("the database is closed: open it again")
+
+    def new_tablet_id(self, state: TableState) -> str:
+        return f"{state.id}.{self.store.session.id:x}.{next(self._numbers)}"
+
+    # The catalog.
+
+    def tables(self, *, dropped: bool = False) -> tuple[TableInfo, ...]:
+        self.check_open()
+        wanted = CatalogState.DROPPED if dropped else CatalogState.RUNNING
+        return tuple(
+            TableInfo(record.id, record.name, _schema(record), dropped)
+            for record in self.store.coordination.tables()
+            if record.state is wanted
+        )
+
+    def table(self, name: str) -> EmbeddedTable:
+        self.check_open()
+        record = self._record(name)
+        table = self._tables.get(record.id)
+        if table is None:
+            with self._ddl:
+                state = self.store.user.table(record.id)
+                table = self._tables.setdefault(record.id, EmbeddedTable(self, state))
+        return table
+
+    def create_table(
+        self, name: str, schema: Schema, splits: Sequence[bytes] = ()
+    ) -> EmbeddedTable:
+        self.check_open()
+        _check_name(name)
+        borders = sorted({check_row(row) for row in splits})
+        with self._ddl:
+            self._check_free(name)
+            table = self.store.coordination.new_table_id()
+            configs = self._first_configs(table, borders)
+            return self._add(table, name, schema, configs)
+
+    def _first_configs(self, table: str, borders: list[bytes]) -> tuple[TabletConfig, ...]:
+        log = self.store.user.log_directory
+        clock = self.store.user.committed_txn
+        return tuple(
+            TabletConfig(
+                f"{table}.{self.store.session.id:x}.{next(self._numbers)}",
+                table,
+                RowRange(start, end),
+                log=log,
+                clock=clock,
+                protected=start != b"",
+            )
+            for start, end in zip([b"", *borders], [*borders, None], strict=True)
+        )
+
+    def _add(
+        self, table: str, name: str, schema: Schema, configs: tuple[TabletConfig, ...]
+    ) -> EmbeddedTable:
+        """META first: tablets that no catalog entry names are garbage, the reverse is damage."""
+        self.store.meta1.save_now(ConfigEdit(written=configs))
+        now = self.store.world.clock.now_us()
+        text = schema_to_json(schema).decode()
+        self.store.coordination.add_table(TableRecord(table, name, text, schema.version, now))
+        self.store.user.add_table(table, name, schema, configs)
+        return self.table(name)
+
+    def alter_table(self, name: str, schema: Schema) -> EmbeddedTable:
+        self.check_open()
+        with self._ddl:
+            record = self._record(name)
+            table = self.table(name)
+            if schema.version <= record.schema_version:
+                raise Conflict(
+                    f"the new schema of {name!r} has version {schema.version}, the table is at "
+                    f"{record.schema_version}: make it from the current schema"
+                )
+            new = msgspec.structs.replace(
+                record, schema=schema_to_json(schema).decode(), schema_version=schema.version
+            )
+            self.store.coordination.replace_table(new, record.schema_version)
+            groups = tuple((group.name, schema.column_set(group)) for group in schema.groups)
+            with self.layout_changes(self.store.user.table(record.id)):
+                table.change(Regroup(groups), schema)
+            return table
+
+    def drop_table(self, name: str) -> None:
+        """Stop serving a table. Its files stay until it is forgotten, so it can come back."""
+        self.check_open()
+        with self._ddl:
+            table = self.table(name)
+            table.flush()
+            record = self._record(name)
+            gone = msgspec.structs.replace(
+                record, state=CatalogState.DROPPED, dropped_us=self.store.world.clock.now_us()
+            )
+            configs = tuple(self.store.user.table(record.id).layout.tablets)
+            self.store.coordination.replace_table(gone, record.schema_version)
+            self.store.user.remove_table(record.id)
+            self._tables.pop(record.id, None)
+            kept = tuple(replace(config, log=None, location=None) for config in configs)
+            self.store.meta1.save_now(ConfigEdit(written=kept))
+
+    def undrop_table(self, name: str) -> EmbeddedTable:
+        self.check_open()
+        with self._ddl:
+            self._check_free(name)
+            dropped = [
+                record
+                for record in self.store.coordination.tables()
+                if record.name == name and record.state is CatalogState.DROPPED
+            ]
+            if not dropped:
+                raise TableNotFound(f"no dropped table has the name {name!r}")
+            record = max(dropped, key=lambda record: record.dropped_us)
+            log = self.store.user.log_directory
+            configs = tuple(
+                replace(config, log=log) for config in self.store.meta1.configs(record.id)
+            )
+            self.store.meta1.save_now(ConfigEdit(written=configs))
+            back = msgspec.structs.replace(record, state=CatalogState.RUNNING, dropped_us=0)
+            self.store.coordination.replace_table(back, record.schema_version)
+            self.store.user.add_table(record.id, name, _schema(record), configs)
+            return self.table(name)
+
+    def rename_table(self, name: str, new_name: str) -> EmbeddedTable:
+        self.check_open()
+        _check_name(new_name)
+        with self._ddl:
+            record = self._record(name)
+            renamed = msgspec.structs.replace(record, name=new_name)
+            self.store.coordination.replace_table(renamed, record.schema_version)
+            self.store.user.table(record.id).name = new_name
+            return self.table(new_name)
+
+    def clone_table(self, name: str, new_name: str) -> EmbeddedTable:
+        self.check_open()
+        _check_name(new_name)
+        with self._ddl:
+            self._check_free(new_name)
+            source = self.table(name)
+            source.flush()
+            table = self.store.coordination.new_table_id()
+            layout = self.store.user.table(source.id).layout
+            configs = tuple(
+                replace(
+                    config,
+                    id=f"{table}.{self.store.session.id:x}.{next(self._numbers)}",
+                    table=table,
+                    revision=0,
+                )
+                for config in layout.tablets
+            )
+            return self._add(table, new_name, layout.schema, configs)
+
+    def _record(self, name: str) -> TableRecord:
+        running = self.store.running_tables()
+        for record in running:
+            if record.name == name:
+                return record
+        near = difflib.get_close_matches(name, [record.name for record in running], 3)
+        hint = f"; did you mean {', '.join(map(repr, near))}?" if near else ""
+        raise TableNotFound(f"there is no table {name!r}{hint}")
+
+    def _check_free(self, name: str) -> None:
+        if any(record.name == name for record in self.store.running_tables()):
+            raise AlreadyExists(f"there is a table {name!r} already")
+
+    # Work that callers wait for.
+
+    @contextmanager
+    def layout_changes(self, state: TableState) -> Iterator[None]:
+        """Alone with a table's layout: no flush, compaction, split or join is under way."""
+        engine = self.store.user
+        while True:
+            with engine.lock:
+                if not (state.changing_layout or state.flushing or state.compacting):
+                    state.changing_layout = True
+                    break
+            with self._layout:
+                self._layout.wait(0.002)
+        try:
+            yield
+        finally:
+            with engine.lock:
+                state.changing_layout = False
+
+    def flush_and_wait(self, state: TableState) -> None:
+        """Flush a table and return when it is done; another flush that ends is as good."""
+        self._wait_for(lambda: self.maintenance.flush(state), lambda: state.flushing)
+
+    def compact_and_wait(
+        self, state: TableState, config: TabletConfig, group: str, inputs: tuple[Reference, ...]
+    ) -> None:
+        """Compact references of a tablet and return when it is done."""
+        self._wait_for(
+            lambda: self.maintenance.compact(state, config, group, inputs),
+            lambda: config.id in state.compacting,
+        )
+
+    def _wait_for(self, start: Callable[[], bool], busy: Callable[[], bool]) -> None:
+        started = start()
+        while busy():
+            with self._layout:
+                self._layout.wait(0.002)
+        error = self.maintenance.last_error
+        if started and error is not None:
+            raise error
+
+    def advance_horizon(self, state: TableState) -> int:
+        """Move a table's horizon as far as history, leases and running reads allow."""
+        oldest = self.reads.oldest(state.id)
+        target = next_horizon(
+            0,
+            self.store.world.clock.now_us(),
+            state.layout.schema.history_us,
+            [] if oldest is None else [oldest],
+            self.store.user.durable_txn,
+        )
+        return self.store.coordination.advance_horizon(state.id, target)
+
+    # The whole.
+
+    def status(self) -> dict[str, Any]:
+        user = self.store.user
+        error = user.failure or self.maintenance.last_error
+        return {
+            "cluster": self.store.coordination.cluster_id,
+            "session": self.store.session.id,
+            "tables": len(self.store.running_tables()),
+            "tablets": sum(len(state.layout.tablets) for state in user.tables()),
+            "memory_bytes": user.memory_bytes,
+            "memory_budget_bytes": user.options.flush.budget_bytes,
+            "cache_bytes": user.fragments.cache.used_bytes,
+            "log_bytes": sum(file.size_bytes for file in user.log.files),
+            "durable_txn": user.durable_txn,
+            "error": None if error is None else str(error),
+        }
+
+    def close(self) -> None:
+        with self._ddl:
+            if self._closed:
+                return
+            self._closed = True
+            self.maintenance.stop()
+            self._meta_maintenance.stop()
+            self._flush_everything()
+            self.store.close()
+
+    def _flush_everything(self) -> None:
+        """Leave little to replay. Failing is no harm: the log has everything."""
+        for state in self.store.user.tables():
+            if state.memory.oldest_txn is not None:
+                try:
+                    self.flush_and_wait(state)
+                except SteleError:
+                    return
+
+
+def _schema(record: TableRecord) -> Schema:
+    return schema_from_json(record.schema.encode())
+
+
+def _check_name(name: str) -> None:
+    allowed = name and len(name.encode()) <= TABLE_NAME_BYTES_MAX and name.isprintable()
+    if not allowed or name != name.strip() or "/" in name:
+        raise InvalidArgument(
+            f"{name!r} is not a name for a table: 1 to {TABLE_NAME_BYTES_MAX} printable bytes, "
+            f"no '/', no space at its ends"
+        )

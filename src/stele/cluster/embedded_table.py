@@ -1,0 +1,255 @@
+"""One table of an embedded store, as the public API sees it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from stele.client.backend import TabletInfo, Visibility
+from stele.coordination.records import LeaseRecord
+from stele.errors import Conflict, InvalidArgument, NotFound, SteleError
+from stele.model.mutations import MutationBatch
+from stele.model.predicates import CellSpec, ReadSpec, ScanSpec
+from stele.model.ranges import EVERYTHING, RowRange, check_row
+from stele.model.schema import Schema
+from stele.tablet.changes import ConfigChange, JoinTablets, Refused, SplitTablet, TruncateRows
+from stele.tablet.commits import PendingCommit
+from stele.tablet.config import ConfigEdit, TabletConfig
+from stele.tablet.config_writer import Answer
+from stele.tablet.horizon import check_readable
+from stele.tablet.point_reads import PointReads
+from stele.tablet.restrictions import group_references
+from stele.tablet.scan import TableScan
+from stele.tablet.table_state import TableState
+from stele.tablet.tablet_sizes import row_samples, tablet_bytes
+
+if TYPE_CHECKING:
+    from stele.cluster.embedded import EmbeddedBackend
+
+LAYOUT_TRIES_MAX = 100
+"""Layout changes that collide with others are planned again this often."""
+
+
+class EmbeddedTable:
+    """Implements ``TableBackend``. Threads share it."""
+
+    def __init__(self, backend: EmbeddedBackend, state: TableState):
+        self._backend = backend
+        self._engine = backend.store.user
+        self._state = state
+        self._points = PointReads(self._engine, state)
+
+    @property
+    def id(self) -> str:
+        return self._state.id
+
+    @property
+    def name(self) -> str:
+        return self._state.name
+
+    @property
+    def schema(self) -> Schema:
+        return self._state.layout.schema
+
+    # Writing and reading.
+
+    def apply(
+        self, mutations: MutationBatch | pa.RecordBatch, *, max_txn: int | None = None
+    ) -> PendingCommit:
+        self._backend.check_open()
+        return self._engine.apply(self.id, mutations, max_txn=max_txn)
+
+    def read_row(
+        self, row: bytes, spec: CellSpec, visibility: Visibility = Visibility.DURABLE
+    ) -> tuple[pa.RecordBatch | None, int]:
+        self._backend.check_open()
+        txn = self._read_txn(spec.at, visibility)
+        with self._backend.reads.reading(self.id, txn):
+            self._check_readable(txn, spec.at is not None)
+            return self._points.read(row, spec, txn), txn
+
+    def read_rows(self, spec: ReadSpec) -> tuple[pa.RecordBatch, int]:
+        self._backend.check_open()
+        txn = self._read_txn(spec.at, Visibility.DURABLE)
+        with self._backend.reads.reading(self.id, txn):
+            self._check_readable(txn, spec.at is not None)
+            return self._points.read_many(spec, txn), txn
+
+    def scan(self, spec: ScanSpec) -> TableScan:
+        self._backend.check_open()
+        txn = self._read_txn(spec.at, Visibility.DURABLE)
+        reads, table = self._backend.reads, self.id
+        reads.begin(table, txn)
+        try:
+            self._check_readable(txn, spec.at is not None)
+            return TableScan(self._engine, self._state, spec, txn, lambda: reads.end(table, txn))
+        except BaseException:
+            reads.end(table, txn)
+            raise
+
+    def durable_txn(self) -> int:
+        return self._engine.durable_txn
+
+    def _read_txn(self, at: int | None, visibility: Visibility) -> int:
+        if visibility is Visibility.LATEST:
+            return self._engine.committed_txn
+        if at is not None and at > self._engine.durable_txn:
+            self._engine.reach(at)
+        return self._engine.durable_txn if at is None else at
+
+    def _check_readable(self, txn: int, in_the_past: bool) -> None:
+        """Called while the read is registered, so that the horizon cannot pass it any more."""
+        if in_the_past:
+            floor = max(config.history_floor for config in self._state.layout.tablets)
+            horizon = self._backend.store.coordination.horizon(self.id)
+            check_readable(self.name, txn, max(horizon, floor))
+
+    # Tablets.
+
+    def tablets(self) -> tuple[TabletInfo, ...]:
+        return tuple(self._info(config) for config in self._state.layout.tablets)
+
+    def _info(self, config: TabletConfig) -> TabletInfo:
+        details: dict[str, Any] = {
+            "files": sorted(config.files()),
+            "revision": config.revision,
+            "protected": config.protected,
+        }
+        return TabletInfo(
+            config.id,
+            config.rows,
+            "active",
+            len(config.references),
+            tablet_bytes(self._engine.fragments, config),
+            details,
+        )
+
+    def sample_keys(self, count: int) -> Sequence[bytes]:
+        if count < 1:
+            raise InvalidArgument(f"a number of samples is at least 1, not {count}")
+        samples = sorted(
+            (
+                sample
+                for config in self._state.layout.tablets
+                for reference in config.references
+                for sample in row_samples(self._engine.fragments, reference)
+            ),
+            key=lambda sample: sample.row,
+        )
+        total = sum(sample.size_bytes for sample in samples)
+        keys: list[bytes] = []
+        passed = 0
+        for sample in samples:
+            if passed * (count + 1) >= total * (len(keys) + 1) and sample.row not in keys[-1:]:
+                keys.append(sample.row)
+            passed += sample.size_bytes
+        return keys[:count]
+
+    def split(self, row: bytes) -> None:
+        check_row(row)
+
+        def plan() -> ConfigChange | None:
+            config = self._state.layout.tablets.find(row)
+            assert config is not None
+            if config.rows.start == row:
+                return None
+            new_id = self._backend.new_tablet_id
+            lower, upper = new_id(self._state), new_id(self._state)
+            return SplitTablet(config.id, row, lower, upper, protected=True)
+
+        self._change_layout(plan)
+
+    def join(self, row: bytes) -> None:
+        check_row(row)
+
+        def plan() -> ConfigChange:
+            upper = self._state.layout.tablets.find(row)
+            assert upper is not None
+            lower, _ = self._state.layout.tablets.neighbours(upper)
+            if upper.rows.start != row or lower is None:
+                raise InvalidArgument(f"no tablet of table {self.name!r} begins at row {row!r}")
+            return JoinTablets(lower.id, upper.id, self._backend.new_tablet_id(self._state))
+
+        self._change_layout(plan)
+
+    def _change_layout(self, plan: Callable[[], ConfigChange | None]) -> None:
+        """Plan, save and show a change, again if it collided with another."""
+        self._backend.check_open()
+        for _ in range(LAYOUT_TRIES_MAX):
+            with self._backend.layout_changes(self._state):
+                change = plan()
+                if change is None:
+                    return
+                answer = self.change(change)
+            if isinstance(answer, ConfigEdit):
+                return
+        raise Conflict(f"the tablets of {self.name!r} keep changing: {answer}")
+
+    def change(self, change: ConfigChange, schema: Schema | None = None) -> ConfigEdit | Refused:
+        """Make a change of configs and wait until it is durable and shown."""
+        answers: list[Answer] = []
+        done = threading.Event()
+
+        def answered(answer: Answer) -> None:
+            answers.append(answer)
+            done.set()
+
+        self._engine.change(self._state, change, answered, schema=schema)
+        done.wait()
+        if isinstance(answers[0], SteleError):
+            raise answers[0]
+        return answers[0]
+
+    # Files.
+
+    def flush(self) -> None:
+        self._backend.check_open()
+        target = self._engine.committed_txn
+        if target > self._engine.durable_txn:
+            self._engine.advance_clock().wait()
+        while (oldest := self._state.memory.oldest_txn) is not None and oldest <= target:
+            self._backend.flush_and_wait(self._state)
+
+    def compact(self, rows: RowRange = EVERYTHING) -> None:
+        self.flush()
+        for config in self._state.layout.tablets.overlapping(rows):
+            for group in self.schema.groups:
+                inputs = group_references(config, self.schema, group)
+                if inputs:
+                    self._backend.compact_and_wait(self._state, config, group.name, inputs)
+
+    def truncate(self, rows: RowRange = EVERYTHING) -> None:
+        self.flush()
+        txn = self._engine.durable_txn
+        self._change_layout(lambda: TruncateRows(rows, txn))
+
+    # Snapshots.
+
+    def snapshot(self, name: str) -> int:
+        self._backend.check_open()
+        store = self._backend.store
+        self._engine.advance_clock().wait()
+        txn = self._engine.durable_txn
+        now = store.world.clock.now_us()
+        lease = LeaseRecord(self._lease(name), self.id, txn, store.meta.durable_txn, None, now)
+        store.coordination.grant_lease(lease)
+        return txn
+
+    def drop_snapshot(self, name: str) -> None:
+        if name not in self.snapshots():
+            raise NotFound(f"table {self.name!r} has no snapshot {name!r}")
+        self._backend.store.coordination.release_lease(self._lease(name))
+
+    def snapshots(self) -> dict[str, int]:
+        prefix = self._lease("")
+        return {
+            lease.name.removeprefix(prefix): lease.txn
+            for lease in self._backend.store.coordination.leases(self.id)
+            if lease.name.startswith(prefix)
+        }
+
+    def _lease(self, name: str) -> str:
+        return f"snapshot/{self.id}/{name}"

@@ -1,0 +1,170 @@
+"""Compaction: some references of a tablet and group become one, and what nobody needs goes.
+
+The inputs are streamed, a block of each at a time. What may be dropped depends on the horizon,
+and on whether the inputs are *rooted*: whether they are all there is of the tablet's rows and the
+group's columns. Memory never matters for that, it holds only txns above every flush mark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from stele.env.failpoints import declare, failpoint
+from stele.errors import SteleError
+from stele.kernels.block import Block
+from stele.kernels.compact import CompactionPlan, compaction_rule
+from stele.kernels.sources import Source
+from stele.kernels.stream import merge_streams
+from stele.model.cells import ROW_ERASURE_FAMILY
+from stele.model.column_set import ColumnSet
+from stele.model.groups import Group
+from stele.storage.references import Reference, References
+from stele.tablet.changes import ReplaceReferences
+from stele.tablet.compaction_policy import CompactionChoice, SourceFacts, choose_compaction
+from stele.tablet.config import ConfigEdit, TabletConfig
+from stele.tablet.config_writer import Answer
+from stele.tablet.engine import Engine
+from stele.tablet.flush import fragment_options
+from stele.tablet.fragment_store import FragmentStore, PendingFiles
+from stele.tablet.read_sources import stream_sources
+from stele.tablet.restrictions import group_references
+from stele.tablet.table_state import TableState
+from stele.tablet.tablet_sizes import reference_bytes
+
+AFTER_FRAGMENTS = declare("tablet.compaction.after_fragments")
+
+CompactionDone = Callable[[SteleError | None], None]
+
+
+@dataclass(slots=True)
+class Compaction:
+    """One compaction, from its start to its end."""
+
+    engine: Engine
+    state: TableState
+    config: TabletConfig
+    group: str
+    inputs: References
+    horizon: int
+    done: CompactionDone
+    files: PendingFiles | None = None
+
+    def start(self) -> bool:
+        """Begin, unless the tablet is being compacted or is changing already."""
+        with self.engine.lock:
+            if self.config.id in self.state.compacting or self.state.changing_layout:
+                return False
+            self.state.compacting.add(self.config.id)
+        self.engine.world.tasks.spawn(f"compact {self.config.id}", self.run)
+        return True
+
+    def run(self) -> None:
+        """Write the output and hand the change over."""
+        schema = self.state.layout.schema
+        group = schema.group(self.group)
+        self.files = self.engine.fragments.begin()
+        try:
+            infos = self.files.write(
+                self._merged(group), table=self.state.id, options=fragment_options(group)
+            )
+        except SteleError as error:
+            self._end(error)
+            return
+        failpoint(AFTER_FRAGMENTS)
+        columns = schema.column_set(group)
+        outputs = tuple(Reference(info, self.config.rows, columns) for info in infos)
+        change = ReplaceReferences(self.config.id, self.inputs, outputs)
+        self.engine.change(self.state, change, self._answered)
+
+    def _merged(self, group: Group) -> Iterator[Block]:
+        schema = self.state.layout.schema
+        columns = schema.column_set(group)
+        everything = group_references(self.config, schema, group)
+        now_us = self.engine.world.clock.now_us()
+        plan = CompactionPlan(
+            horizon=self.horizon,
+            rooted=set(everything) == set(self.inputs),
+            clauses=() if group.purge is None else group.purge.cutoffs(now_us),
+        )
+        streams = [_trimmed(self.engine.fragments, reference, columns) for reference in self.inputs]
+        for selection in merge_streams(streams, compaction_rule(plan)):
+            yield from selection.gather()
+
+    def _answered(self, answer: Answer) -> None:
+        """Saved, or refused because the tablet changed meanwhile: then the files are garbage."""
+        if isinstance(answer, ConfigEdit):
+            kept = {name for config in self.state.layout.tablets for name in config.files()}
+            gone = {reference.file.name for reference in self.inputs} - kept
+            self.engine.fragments.forget(gone)
+        self._end(answer if isinstance(answer, SteleError) else None)
+
+    def _end(self, error: SteleError | None) -> None:
+        assert self.files is not None
+        self.files.settle()
+        with self.engine.lock:
+            self.state.compacting.discard(self.config.id)
+        self.done(error)
+
+
+def _trimmed(store: FragmentStore, reference: Reference, columns: ColumnSet) -> Iterator[Source]:
+    """The blocks of a reference in order, not through the cache: each is used once.
+
+    Where a reference has fewer columns than the group, cells outside of them are left out here, and
+    it acts on all columns of the group from then on. For row erasures that changes nothing: one was
+    written into every group of its time, and what came later is above its txn.
+    """
+    fragment = store.open(reference.file)
+    groups = fragment.groups(reference.rows)
+    stream = stream_sources(fragment, reference, fragment.reader.read_block, groups)
+    return stream if reference.columns == columns else _widened(stream, columns)
+
+
+def _widened(stream: Iterator[Source], columns: ColumnSet) -> Iterator[Source]:
+    """The same cells, trimmed to the columns they were seen through, acting on more columns."""
+    held: Source | None = None
+    for source in stream:
+        block = only_columns(source.block, source.columns)
+        if not block.count:
+            continue
+        if held is not None:
+            same_row = held.block.row(held.block.count - 1) == block.row(0)
+            yield replace(held, continues=same_row)
+        held = replace(source, block=block, columns=columns, continues=False)
+    if held is not None:
+        yield held
+
+
+def only_columns(block: Block, columns: ColumnSet) -> Block:
+    """The cells of a block in some columns, and its row erasures."""
+    wanted = np.array(
+        [name == ROW_ERASURE_FAMILY or name in columns for name in block.families], np.bool_
+    )
+    if wanted.all():
+        return block
+    codes = block.batch.column("family").indices.to_numpy()
+    return Block.from_batch(block.batch.filter(pa.array(wanted[codes])))
+
+
+def plan_compaction(
+    engine: Engine, state: TableState, config: TabletConfig
+) -> tuple[str, References] | None:
+    """The best compaction of a tablet, over all its groups."""
+    best: tuple[CompactionChoice, str, References] | None = None
+    schema = state.layout.schema
+    for group in schema.groups:
+        references = group_references(config, schema, group)
+        facts = [
+            SourceFacts(str(place), reference_bytes(engine.fragments, ref), ref.file.size)
+            for place, ref in enumerate(references)
+        ]
+        choice = choose_compaction(facts, engine.options.compaction)
+        if choice is not None and (
+            best is None or choice.benefit_per_byte > best[0].benefit_per_byte
+        ):
+            chosen = tuple(references[int(place)] for place in choice.names)
+            best = (choice, group.name, chosen)
+    return None if best is None else (best[1], best[2])

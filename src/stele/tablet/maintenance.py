@@ -1,0 +1,205 @@
+"""What an engine does by itself: flush, merge memory, compact, split and join.
+
+Every decision is a policy's, a pure function of facts gathered here. Things are looked at when
+something happened that may make them due: a commit, a finished flush, a finished compaction.
+Nothing polls.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from stele.errors import SteleError
+from stele.storage.references import Reference
+from stele.tablet.changes import JoinTablets, SplitTablet
+from stele.tablet.compaction import Compaction, plan_compaction
+from stele.tablet.config import TabletConfig
+from stele.tablet.config_writer import Answer
+from stele.tablet.engine import Engine
+from stele.tablet.flush import Flush
+from stele.tablet.flush_policy import LogFileFacts, TableMemory, choose_flush
+from stele.tablet.fragment_store import FragmentStore
+from stele.tablet.memory_merge import start_memory_merge
+from stele.tablet.split_policy import (
+    JoinFacts,
+    RowSample,
+    choose_join,
+    choose_split_row,
+    wants_split,
+)
+from stele.tablet.table_state import TableState
+from stele.tablet.tablet_sizes import row_samples, tablet_bytes
+
+RECENT_RUNS_MERGED = 16
+"""Recent runs in a table's memory at which a look at its tiers is worth it."""
+
+
+class Maintenance:
+    """Attaches itself to an engine. ``horizon_of`` gives a table's horizon, made durable."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        horizon_of: Callable[[TableState], int],
+        new_tablet_id: Callable[[TableState], str],
+    ):
+        self.engine = engine
+        self.horizon_of = horizon_of
+        self.new_tablet_id = new_tablet_id
+        self.last_error: SteleError | None = None
+        """Of the last background job that failed; cleared by one that did not."""
+        self._stopped = False
+        self._running = 0
+        self._idle = threading.Condition()
+        if engine.options.background:
+            engine.on_memory_grown = self._memory_grown
+
+    def stop(self) -> None:
+        """Start nothing new, and return when what runs has ended."""
+        self._stopped = True
+        with self._idle:
+            self._idle.wait_for(lambda: self._running == 0)
+
+    # Memory.
+
+    def _memory_grown(self, state: TableState) -> None:
+        limits = self.engine.options.flush
+        if (
+            state.memory.size_bytes >= limits.memory_bytes
+            or self.engine.memory_bytes >= limits.budget_bytes * 3 // 4
+        ):
+            self.flush_if_due()
+        elif len(state.memory.version.recent) >= RECENT_RUNS_MERGED and not state.merging:
+            start_memory_merge(self.engine, state)
+
+    def flush_if_due(self) -> None:
+        """Flush the table that the policy chooses, if it chooses any."""
+        if self._stopped:
+            return
+        tables = [
+            TableMemory(state.id, state.memory.size_bytes, oldest)
+            for state in self.engine.tables()
+            if not state.flushing and (oldest := state.memory.oldest_txn) is not None
+        ]
+        log = [LogFileFacts(file.size_bytes, file.txn_max) for file in self.engine.log.files]
+        chosen = choose_flush(tables, log, self.engine.options.flush)
+        if chosen is not None:
+            self.flush(self.engine.table(chosen))
+
+    def flush(self, state: TableState) -> bool:
+        """Start a flush of a table; False when there is nothing to do or one is under way."""
+        self._begin()
+        started = Flush.start(self.engine, state, lambda error: self._flushed(state, error))
+        if not started:
+            self._end(None)
+        return started
+
+    def _flushed(self, state: TableState, error: SteleError | None) -> None:
+        try:
+            if error is None and not self._stopped and self.engine.options.background:
+                self.flush_if_due()
+                self.look_after(state)
+        finally:
+            self._end(error)
+
+    # Tablets.
+
+    def look_after(self, state: TableState) -> None:
+        """Compact, split and join what is due in a table."""
+        for config in state.layout.tablets:
+            if self._stopped:
+                return
+            if not self.split_if_due(state, config):
+                self.compact_if_due(state, config)
+        self.join_if_due(state)
+
+    def compact_if_due(self, state: TableState, config: TabletConfig) -> bool:
+        """Start the best compaction of a tablet, if one is worth it."""
+        if config.id in state.compacting:
+            return False
+        plan = plan_compaction(self.engine, state, config)
+        return plan is not None and self.compact(state, config, *plan)
+
+    def compact(
+        self, state: TableState, config: TabletConfig, group: str, inputs: tuple[Reference, ...]
+    ) -> bool:
+        """Start a compaction of some references of a tablet."""
+        self._begin()
+        compaction = Compaction(
+            self.engine,
+            state,
+            config,
+            group,
+            inputs,
+            horizon=self.horizon_of(state),
+            done=lambda error: self._compacted(state, error),
+        )
+        started = compaction.start()
+        if not started:
+            self._end(None)
+        return started
+
+    def _compacted(self, state: TableState, error: SteleError | None) -> None:
+        try:
+            if error is None and not self._stopped and self.engine.options.background:
+                self.look_after(state)
+        finally:
+            self._end(error)
+
+    def split_if_due(self, state: TableState, config: TabletConfig) -> bool:
+        """Split a tablet that has grown too large, at an existing row near its middle."""
+        limits = self.engine.options.sizes
+        store = self.engine.fragments
+        if not wants_split(tablet_bytes(store, config), limits):
+            return False
+        row = choose_split_row(config.rows, self._samples(store, config), limits)
+        if row is None:
+            return False
+        lower, upper = self.new_tablet_id(state), self.new_tablet_id(state)
+        return self._change_layout(
+            state, SplitTablet(config.id, row, lower, upper, protected=False)
+        )
+
+    @staticmethod
+    def _samples(store: FragmentStore, config: TabletConfig) -> list[RowSample]:
+        return [sample for ref in config.references for sample in row_samples(store, ref)]
+
+    def join_if_due(self, state: TableState) -> bool:
+        """Join the smallest pair of neighbours, if they are small enough."""
+        store = self.engine.fragments
+        facts = [
+            JoinFacts(config.id, config.rows, tablet_bytes(store, config), config.protected)
+            for config in state.layout.tablets
+        ]
+        chosen = choose_join(facts, self.engine.options.sizes)
+        if chosen is None:
+            return False
+        return self._change_layout(state, JoinTablets(*chosen, self.new_tablet_id(state)))
+
+    def _change_layout(self, state: TableState, change: SplitTablet | JoinTablets) -> bool:
+        with self.engine.lock:
+            if state.changing_layout:
+                return False
+            state.changing_layout = True
+        self._begin()
+
+        def done(answer: Answer) -> None:
+            with self.engine.lock:
+                state.changing_layout = False
+            self._end(answer if isinstance(answer, SteleError) else None)
+
+        self.engine.change(state, change, done)
+        return True
+
+    # Who is running.
+
+    def _begin(self) -> None:
+        with self._idle:
+            self._running += 1
+
+    def _end(self, error: SteleError | None) -> None:
+        self.last_error = error
+        with self._idle:
+            self._running -= 1
+            self._idle.notify_all()

@@ -1,0 +1,195 @@
+"""Reads of single rows: one kernel call over all sources of a tablet.
+
+What the kernel searches, a ``PointIndex``, is made from the references of a tablet and the runs in
+memory, and kept until either changes. Recent row records are not in it; they are looked up in
+their dictionary, and a row that has some is read the slower way, by a merge of what each source
+has of it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from stele.kernels.block import Block
+from stele.kernels.filter import ByteFilters, filter_cells
+from stele.kernels.point_index import PointFragment, PointIndex
+from stele.kernels.point_many import read_many
+from stele.kernels.point_reader import PointReader, PointScratch
+from stele.kernels.resolve import ReadView, merge_resolve
+from stele.kernels.search import slice_rows
+from stele.kernels.selection import Selection
+from stele.kernels.sources import Source
+from stele.model.cells import TIMESTAMP_MAX, cells_to_batch
+from stele.model.column_set import ALL_COLUMNS
+from stele.model.predicates import CellSpec, ReadSpec
+from stele.model.ranges import RowRange
+from stele.model.schema import Schema
+from stele.storage.references import Reference
+from stele.tablet.config import TabletConfig
+from stele.tablet.engine import Engine
+from stele.tablet.fragment_store import FragmentStore
+from stele.tablet.read_sources import served_columns
+from stele.tablet.table_state import TableState, TableView
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _TabletIndex:
+    """An index and what it was made from."""
+
+    schema: Schema
+    config: TabletConfig
+    runs: tuple[object, ...]
+    index: PointIndex
+
+
+class PointReads:
+    """Point reads of one table. Threads share it."""
+
+    def __init__(self, engine: Engine, state: TableState):
+        self._engine = engine
+        self._state = state
+        self._indexes: dict[str, _TabletIndex] = {}
+        self._local = threading.local()
+
+    def read(self, row: bytes, spec: CellSpec, txn: int) -> pa.RecordBatch | None:
+        """The cells of one row that a read at ``txn`` sees; ``None`` for none."""
+        view = self._state.view()
+        config = view.layout.tablets.find(row)
+        assert config is not None, "an embedded table has all its tablets"
+        read = _read_view(view, spec, txn)
+        if read.columns.is_empty:
+            return None
+        records = view.memory.active.row_block(row)
+        if records is not None or _needs_merge(spec):
+            return self._merge_row(view, config, row, spec, read)
+        index = self._index(view, config)
+        if not index.fragments:
+            return None
+        filters = ByteFilters(index.families, spec.columns, spec.filters, spec.cells_per_row)
+        found = PointReader(index, read, filters, self._scratch()).get(row)
+        return None if found is None else cells_to_batch(found.cells())
+
+    def read_many(self, spec: ReadSpec, txn: int) -> pa.RecordBatch:
+        """The cells of many rows, in key order."""
+        view = self._state.view()
+        read = _read_view(view, spec, txn)
+        keys = sorted(set(spec.rows))
+        blocks: list[Block] = []
+        for config, inside in _by_tablet(view, keys):
+            selection = self._select_many(view, config, inside, read)
+            if selection is not None:
+                kept, _ = filter_cells(selection, spec)
+                blocks += kept.gather()
+        batches = [block.batch for block in blocks if block.count]
+        if not batches:
+            return cells_to_batch([])
+        table = pa.Table.from_batches(batches).unify_dictionaries().combine_chunks()
+        return table.to_batches()[0]
+
+    def _select_many(
+        self, view: TableView, config: TabletConfig, keys: Sequence[bytes], read: ReadView
+    ) -> Selection | None:
+        if read.columns.is_empty:
+            return None
+        fragments = list(self._index(view, config).fragments)
+        if len(view.memory.active):
+            fragments.append(PointFragment.in_memory(view.memory.active.block, read.columns))
+        if not fragments:
+            return None
+        return read_many(PointIndex(fragments), keys, read).selection
+
+    def _merge_row(
+        self, view: TableView, config: TabletConfig, row: bytes, spec: CellSpec, read: ReadView
+    ) -> pa.RecordBatch | None:
+        """The general way: merge what every source has of the row."""
+        only = RowRange.row(row)
+        sources = [
+            Source(slice_rows(block, only), read.columns)
+            for block in view.memory.row_blocks(row, read.txn)
+        ]
+        for reference in config.references:
+            sources += self._sources(reference, only)
+        kept, rows = filter_cells(merge_resolve(sources, read), spec)
+        return kept.block().batch if rows else None
+
+    def _sources(self, reference: Reference, only: RowRange) -> list[Source]:
+        if not reference.rows.covers(only):
+            return []
+        fragment = self._engine.fragments.open(reference.file)
+        blocks = [
+            slice_rows(fragment.blocks.get(group), only)
+            for group in fragment.reader.index.groups_of_row(only.start)
+        ]
+        return [Source(block, reference.columns, reference.txn) for block in blocks if block.count]
+
+    def _index(self, view: TableView, config: TabletConfig) -> PointIndex:
+        """What to search, but for the active records; made again when something has changed."""
+        schema, runs = view.layout.schema, (*view.memory.settled, *view.memory.recent)
+        known = self._indexes.get(config.id)
+        if (
+            known is not None
+            and known.config is config
+            and known.schema is schema
+            and known.runs == runs
+        ):
+            return known.index
+        served = served_columns(schema, ALL_COLUMNS)
+        blocks = (slice_rows(run.block, config.rows) for run in runs)
+        fragments = [
+            *(_fragment(self._engine.fragments, reference) for reference in config.references),
+            *(PointFragment.in_memory(block, served) for block in blocks if block.count),
+        ]
+        made = _TabletIndex(schema, config, runs, PointIndex(fragments))
+        self._indexes[config.id] = made
+        return made.index
+
+    def _scratch(self) -> PointScratch:
+        scratch: PointScratch | None = getattr(self._local, "scratch", None)
+        if scratch is None:
+            scratch = self._local.scratch = PointScratch()
+        return scratch
+
+
+def _needs_merge(spec: CellSpec) -> bool:
+    """Regular expressions run in Arrow, not in the kernel of point reads."""
+    return any(one.regex is not None for one in spec.filters)
+
+
+def _read_view(view: TableView, spec: CellSpec, txn: int) -> ReadView:
+    return ReadView(
+        txn=txn,
+        versions=spec.versions,
+        time_start=spec.time_start,
+        time_end=None if spec.time_end == TIMESTAMP_MAX else spec.time_end,
+        columns=served_columns(view.layout.schema, spec.columns.column_set),
+    )
+
+
+def _fragment(store: FragmentStore, reference: Reference) -> PointFragment:
+    fragment = store.open(reference.file)
+    index = fragment.reader.index
+    return PointFragment(
+        index.rows,
+        fragment.blocks,
+        index.metadata.summary.families,
+        columns=reference.columns,
+        fence=reference.rows,
+        txn=reference.txn,
+        block_cells_max=max(index.cells),
+    )
+
+
+def _by_tablet(view: TableView, keys: Sequence[bytes]) -> list[tuple[TabletConfig, list[bytes]]]:
+    parts: list[tuple[TabletConfig, list[bytes]]] = []
+    for key in keys:
+        config = view.layout.tablets.find(key)
+        assert config is not None
+        if parts and parts[-1][0] is config:
+            parts[-1][1].append(key)
+        else:
+            parts.append((config, [key]))
+    return parts

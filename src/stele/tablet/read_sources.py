@@ -1,0 +1,103 @@
+"""What a read of a tablet merges: blocks of memory, and blocks of fragments through references."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+from stele.kernels.block import Block
+from stele.kernels.search import slice_rows
+from stele.kernels.selection import empty_block
+from stele.kernels.sources import Source
+from stele.model.column_set import ColumnSet
+from stele.model.ranges import RowRange
+from stele.model.schema import Schema
+from stele.storage.memory_table import MemoryVersion
+from stele.storage.references import Reference
+from stele.tablet.fragment_store import FragmentStore, OpenFragment
+
+
+@dataclass(slots=True)
+class ReadCounters:
+    """What a read has touched, for ``explain``."""
+
+    tablets: int = 0
+    memory_blocks: int = 0
+    fragments: set[str] = field(default_factory=set)
+    blocks_from_cache: int = 0
+    blocks_from_disk: int = 0
+    cells_returned: int = 0
+    rows_returned: int = 0
+
+
+def served_columns(schema: Schema, wanted: ColumnSet) -> ColumnSet:
+    """The families that are asked for and that some group holds: removed ones are not served."""
+    served = ColumnSet.of(())
+    for group in schema.groups:
+        served = served.union(schema.column_set(group))
+    return served.intersect(wanted)
+
+
+def memory_blocks(memory: MemoryVersion, rows: RowRange, txn: int) -> list[Block]:
+    """The parts of memory that lie in a row range and may hold something up to a txn."""
+    blocks = (slice_rows(block, rows) for block in memory.blocks(txn))
+    return [block for block in blocks if block.count]
+
+
+def fragment_stream(
+    store: FragmentStore, reference: Reference, counters: ReadCounters, *, reverse: bool = False
+) -> Iterator[Source]:
+    """The blocks of a reference in order, or from the last to the first.
+
+    The file is opened at once, blocks are read when they are due. A scan takes blocks from the
+    cache and puts none there: it would use each once.
+    """
+    fragment = store.open(reference.file)
+    counters.fragments.add(reference.file.name)
+
+    def block_of(group: int) -> Block:
+        block = fragment.blocks.blocks[group]
+        if block is None:
+            counters.blocks_from_disk += 1
+            return fragment.reader.read_block(group)
+        counters.blocks_from_cache += 1
+        return block
+
+    groups = fragment.groups(reference.rows)
+    return stream_sources(fragment, reference, block_of, groups[::-1] if reverse else groups)
+
+
+def stream_sources(
+    fragment: OpenFragment,
+    reference: Reference,
+    block_of: Callable[[int], Block],
+    groups: Iterable[int],
+) -> Iterator[Source]:
+    """Row groups of a file as a reference shows them; none is empty."""
+    index = fragment.reader.index
+    source = Source(empty_block(()), reference.columns, reference.txn, reference.facts)
+    for group in groups:
+        block = block_of(group)
+        inside = slice_rows(block, reference.rows)
+        if inside.count:
+            ends_with_block = inside.row(inside.count - 1) == block.row(block.count - 1)
+            continues = ends_with_block and index.rows.continues(group)
+            yield replace(source, block=inside, continues=continues)
+
+
+def tablet_streams(
+    store: FragmentStore,
+    references: Iterable[Reference],
+    memory: Iterable[Block],
+    columns: ColumnSet,
+    counters: ReadCounters,
+    *,
+    reverse: bool = False,
+) -> list[Iterable[Source]]:
+    """One stream for each source of a tablet."""
+    streams: list[Iterable[Source]] = [(Source(block, columns),) for block in memory]
+    counters.memory_blocks += len(streams)
+    streams += [
+        fragment_stream(store, reference, counters, reverse=reverse) for reference in references
+    ]
+    return streams
