@@ -105,6 +105,11 @@ def check_stored(stored: StoredState) -> None:
         index, term = entry.index, entry.term
     if stored.hard_state.term < term:
         raise Corruption(f"raft log reaches term {term}, hard state {stored.hard_state.term}")
+    if stored.applied < stored.snapshot.index:
+        raise Corruption(
+            f"raft log begins after {stored.snapshot.index}, the state is at {stored.applied}: "
+            "the entries between them are gone"
+        )
     for name, claimed in (("commit", stored.hard_state.commit), ("applied", stored.applied)):
         if claimed > index:
             raise Corruption(f"raft {name} index {claimed} lies beyond the log's end {index}")

@@ -51,8 +51,7 @@ class RaftLog:
         self._entries: list[Entry] = []
         self.last_index = snapshot.index
         self.append(stored.entries)
-        self.applied = max(stored.applied, snapshot.index)
-        self.handed = self.applied
+        self.applied = self.handed = stored.applied
         self.commit = max(stored.hard_state.commit, self.applied)
         self.ledger = WriteLedger(self.last_index, stored.hard_state.term)
 

@@ -11,7 +11,7 @@ from tests.unit.raft.group import make_group, make_node, messages_of, role_of, s
 
 
 def log_ending(index: int, term: int) -> RaftLog:
-    return RaftLog(StoredState(HardState(term), Snapshot(index, term)))
+    return RaftLog(StoredState(HardState(term), Snapshot(index, term), applied=index))
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,8 @@ def test_an_entry_counts_more_than_its_payload() -> None:
     [
         (StoredState(HardState(2), entries=(entry(2, 1),)), "where 1 belongs"),
         (StoredState(HardState(2), entries=(entry(1, 1), entry(3, 1))), "where 2 belongs"),
-        (StoredState(HardState(2), Snapshot(3, 1), (entry(5, 1),)), "where 4 belongs"),
+        (StoredState(HardState(2), Snapshot(3, 1), (entry(5, 1),), 3), "where 4 belongs"),
+        (StoredState(HardState(2), Snapshot(3, 1), (entry(4, 1),), 2), "state is at 2"),
         (StoredState(HardState(2), entries=(entry(1, 2), entry(2, 1))), "goes back"),
         (StoredState(HardState(2), Snapshot(3, 2), (entry(4, 1),)), "goes back"),
         (StoredState(HardState(1), entries=(entry(1, 2),)), "reaches term 2"),

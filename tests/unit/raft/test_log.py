@@ -33,7 +33,7 @@ def make_log(terms: list[int], *, commit: int = 0, base: int = 0, base_term: int
         HardState(9, 0, max(commit, base)),
         Snapshot(base, base_term),
         entries_of(terms, base + 1),
-        0,
+        applied=base,
     )
     return RaftLog(stored)
 
