@@ -126,6 +126,8 @@ class GroupCommit:
         self._budget = MemoryBudget(queue_bytes_max)
         self._led = False
         """Somebody leads: only they may touch the writer."""
+        self._job_runs = False
+        """A job looks into the queue once more before it ends."""
 
     # Admission.
 
@@ -163,9 +165,9 @@ class GroupCommit:
         start = None
         with self._lock:
             self._queue.push(ticket)
-            if not self._led and not will_wait and self._spawn is not None:
-                self._led = True
+            if not (self._led or self._job_runs or will_wait):
                 start = self._spawn
+                self._led = self._job_runs = start is not None
         if start is not None:
             start(self._lead_on)
         return ticket
@@ -206,9 +208,9 @@ class GroupCommit:
     def drive(self) -> None:
         """Write what is queued, if nobody else is about to. Blocks for the I/O."""
         with self._lock:
-            if self._led or not len(self._queue):
+            if self._led or self._job_runs or not len(self._queue):
                 return
-            self._led = True
+            self._led = self._job_runs = True
         self._lead_on()
 
     def resume(self) -> None:
@@ -251,9 +253,18 @@ class GroupCommit:
     # Leading. Whoever is here is alone, and the only one to touch the writer.
 
     def _lead_on(self) -> None:
-        """Lead until nobody is left, or until a waiting thread takes over."""
-        while self._lead(None):
-            pass
+        """The job: lead until nobody is left, or until a waiting thread takes over.
+
+        Callbacks may have queued something while nobody led, so it looks again before it ends.
+        """
+        leads = True
+        while leads:
+            while self._lead(None):
+                pass
+            with self._lock:
+                leads = not self._led and len(self._queue) > 0
+                self._led |= leads
+                self._job_runs = leads
 
     def _lead(self, own: Ticket | None) -> bool:
         """Write one entry and settle its tickets. Returns whether the lead is still ours.
@@ -317,14 +328,12 @@ class GroupCommit:
         if waiting is not None and waiting.gate is not None:
             waiting.gate.leads = True
             return _Following(_Lead.THEIRS, [waiting.gate, *heads])  # I/O first, then the rest
-        if not len(self._queue):
-            self._led = False
-            return _Following(_Lead.NOBODYS, heads)
-        if own is None:
+        if own is None and len(self._queue):
             return _Following(_Lead.OURS, heads)
-        if self._spawn is not None:
+        if len(self._queue) and self._spawn is not None and not self._job_runs:
+            self._job_runs = True
             return _Following(_Lead.A_JOBS, heads)
-        self._led = False  # those in the queue are about to wait, and will lead
+        self._led = False  # whoever is in the queue is about to wait and will lead, or a job will
         return _Following(_Lead.NOBODYS, heads)
 
     def _wake(self, group: Sequence[Ticket], following: _Following) -> bool:

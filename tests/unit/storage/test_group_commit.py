@@ -177,6 +177,38 @@ def test_callbacks_need_no_thread_of_the_caller() -> None:
     assert commits_per_entry(fs) == [3]
 
 
+@pytest.mark.parametrize("will_wait", [False, True])
+def test_one_job_serves_callbacks_that_commit_again(will_wait: bool) -> None:
+    fs = MemoryFileSystem()
+    jobs = Jobs()
+    log = GroupCommit(new_writer(fs), spawn=jobs.spawn)
+
+    def again(ticket: Ticket) -> None:
+        if ticket.txn < 10:
+            log.append(rows(ticket.txn + 1), again, will_wait=will_wait)
+
+    log.append(rows(1), again)
+    assert jobs.run() == 1
+    assert read(fs) == list(range(1, 11))
+    log.append(rows(11))
+    assert jobs.run() == 1
+
+
+def test_driving_goes_on_for_what_callbacks_commit() -> None:
+    fs = MemoryFileSystem()
+    log = new_log(fs)
+
+    def again(ticket: Ticket) -> None:
+        if ticket.txn < 10:
+            log.append(rows(ticket.txn + 1), again)
+
+    log.append(rows(1), again)
+    log.drive()
+    assert read(fs) == list(range(1, 11))
+    log.drive()
+    log.close()
+
+
 def test_commits_that_nobody_waits_for_are_written_too() -> None:
     fs = MemoryFileSystem()
     jobs = Jobs()
