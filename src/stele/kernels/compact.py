@@ -30,7 +30,7 @@ from stele.kernels.merge_kernel import COMPACT
 from stele.kernels.merger import Rule, merge_whole
 from stele.kernels.runs import Ints
 from stele.kernels.selection import Selection
-from stele.kernels.sources import Source, same_columns
+from stele.kernels.sources import Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +55,10 @@ class CompactionPlan:
 
 
 def compaction_rule(plan: CompactionPlan) -> Rule:
-    """How a merger decides for a compaction. All its sources must act on the same columns."""
+    """How a merger decides for a compaction. Its sources must all act on the same columns."""
     return Rule(COMPACT, plan.parameters(), plan.passes)
 
 
 def compact(sources: Sequence[Source], plan: CompactionPlan) -> Selection:
     """What a compaction of sources that are completely in memory keeps."""
-    sources = [source for source in sources if source.block.count]
-    assert same_columns(sources), "trim sources with different column sets before compacting them"
     return merge_whole(sources, compaction_rule(plan))

@@ -108,10 +108,10 @@ def filter_runs(
                 continue
             if row_cells == 0:
                 if rows == rows_max:
-                    add_totals(matrix, out, 0, count, address_of(totals))
+                    add_totals(matrix, out, count, address_of(totals))
                     return rows
                 rows += 1
             row_cells += 1
             count = append_run(out, count, slot, index, 1)
-    add_totals(matrix, out, 0, count, address_of(totals))
+    add_totals(matrix, out, count, address_of(totals))
     return rows

@@ -194,5 +194,5 @@ def measure_runs(
             ):
                 if load_i64(total + reached) + span(source, column, start, length) > bytes_max:
                     return number
-        add_totals(at, run, number, number + 1, total)
+        add_totals(at, run + RUN_BYTES * number, 1, total)
     return count

@@ -13,9 +13,9 @@ from stele.kernels.selection import Selection
 from stele.kernels.sources import Source
 
 MERGE_RULE = Rule(KEEP_ALL, np.zeros(1, np.int64), lambda _: True)
-"""Everything stays. Sources must not be restricted to columns: a merge looks at no family."""
+"""Everything stays. Sources must not be restricted to columns: this looks at no family."""
 
 
 def merge(blocks: Sequence[Block]) -> Selection:
     """All cells of sorted blocks, each once, in cell order."""
-    return merge_whole([Source(block) for block in blocks if block.count], MERGE_RULE)
+    return merge_whole([Source(block) for block in blocks], MERGE_RULE)

@@ -77,14 +77,16 @@ def advance(
             limits[ROUND_BYTES_MAX],
             copies,
         )
+        # A list of its own for each round: what is counted already must not grow any more.
         before = totals[RUN_COUNT // 8]
+        fresh = target + RUN_BYTES * before
         if decision == READ:
-            count = resolve_runs(sources, source, runs, memory, numbers, target, before)
+            count = resolve_runs(sources, source, runs, memory, numbers, fresh, 0)
         elif decision == COMPACT:
-            count = compact_runs(sources, source, runs, memory, numbers, target, before)
+            count = compact_runs(sources, source, runs, memory, numbers, fresh, 0)
         else:
-            count = _keep_runs(source, runs, target, before)
-        add_totals(sources, target, before, count, address_of(totals))
+            count = _keep_runs(source, runs, fresh, 0)
+        add_totals(sources, fresh, count, address_of(totals))
         enough = totals[CELL_COUNT // 8] >= limits[CELLS_MAX]
         if answer != PAUSED or enough or totals[VALUE_SIZE // 8] >= limits[BYTES_MAX]:
             return answer

@@ -14,12 +14,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from stele.kernels.block import COUNT
-from stele.kernels.merge_kernel import BYTES_MAX, CELLS_MAX, advance
+from stele.kernels.merge_kernel import BYTES_MAX, CELLS_MAX, COMPACT, KEEP_ALL, READ, advance
 from stele.kernels.merge_rows import DONE, workspace
+from stele.kernels.resolve_runs import READ_LISTS
 from stele.kernels.runs import CELL_COUNT, RUN_COUNT, TOTALS_WORDS, VALUE_SIZE, Ints, empty_runs
 from stele.kernels.selection import Selection
-from stele.kernels.sources import Source, SourceTable
+from stele.kernels.sources import Source, SourceTable, restrict
 from stele.kernels.visibility import visibility_state
+from stele.model.column_set import ALL_COLUMNS, ColumnSet
 
 ROUND_RUNS = 4_096
 """Runs merged before their cells are decided on: few enough to be still in the cache."""
@@ -38,6 +40,8 @@ class Rule:
     decision: int
     parameters: Ints
     is_clean: Callable[[Source], bool]
+    columns: ColumnSet = ALL_COLUMNS
+    """Cells of other columns are left out."""
 
 
 class Merger:
@@ -50,13 +54,17 @@ class Merger:
         *,
         cells_target: int = UNLIMITED,
         bytes_target: int = UNLIMITED,
+        round_runs: int | None = None,
     ):
         self._rule = rule
+        self._parameters = rule.parameters.copy()
+        self._columns: ColumnSet | None = None
+        self._sources: list[Source | None] = [None] * sources
         self._slots = np.full(sources, -1, np.int64)
         self._positions = np.zeros(sources, np.int64)
         self._last = np.zeros(sources, np.int64)
         self._work = workspace(sources)
-        round_runs = max(ROUND_RUNS, ROUND_RUNS_PER_SOURCE * sources)
+        round_runs = round_runs or max(ROUND_RUNS, ROUND_RUNS_PER_SOURCE * sources)
         self._limits = np.array([round_runs, bytes_target, cells_target, bytes_target], np.int64)
         self._table = SourceTable((), 2 * sources)
         self._merged = empty_runs(0)
@@ -69,10 +77,26 @@ class Merger:
         self._totals = np.zeros(TOTALS_WORDS, np.int64)
 
     def feed(self, number: int, source: Source, *, last: bool) -> None:
-        """Give a source its next block, or its last."""
+        """Give a source its next block, or its last; it must end between rows."""
+        assert source.block.count, "blocks of a merge are not empty"
+        source = restrict(source, self._rule.columns)
+        assert self._rule.decision != KEEP_ALL or source.columns.is_everything
+        if self._columns is None:
+            self._columns = source.columns
+        elif source.columns != self._columns:
+            self._mix_columns()
+        self._sources[number] = source
         self._slots[number] = self._table.add(source, clean=self._rule.is_clean(source))
         self._positions[number] = 0
         self._last[number] = last
+
+    def _mix_columns(self) -> None:
+        """From now on sources differ in the families that their row erasures reach."""
+        assert self._rule.decision != COMPACT, (
+            "trim references with different columns before compacting them"
+        )
+        if self._rule.decision == READ:
+            self._parameters[READ_LISTS // 8] = 1
 
     def finish(self, number: int) -> None:
         """Say that the block a source has reached the end of was its last."""
@@ -86,12 +110,17 @@ class Merger:
             or self._totals[VALUE_SIZE // 8] >= self._limits[BYTES_MAX]
         )
 
+    @property
+    def has_cells(self) -> bool:
+        """Whether anything is chosen."""
+        return bool(self._totals[CELL_COUNT // 8])
+
     def step(self) -> int:
         """Merge on; the number of the source that needs a block, ``PAUSED`` or ``DONE``."""
         self._make_room()
         return advance(
             self._rule.decision,
-            self._rule.parameters,
+            self._parameters,
             self._table.matrix,
             self._slots,
             self._positions,
@@ -122,18 +151,18 @@ class Merger:
     def take(self) -> Selection:
         """What has been chosen since the last time."""
         selection = Selection(self._table, self._runs, self._totals)
-        live = [(number, slot) for number, slot in enumerate(self._slots.tolist()) if slot >= 0]
         table = SourceTable((), 2 * len(self._slots))
-        for number, slot in live:
-            source = self._table.sources[slot]
-            self._slots[number] = table.add(source, clean=self._rule.is_clean(source))
+        for number, source in enumerate(self._sources):
+            if self._slots[number] >= 0 and source is not None:
+                self._slots[number] = table.add(source, clean=self._rule.is_clean(source))
         self._table = table
         self._start_selection()
         return selection
 
 
 def merge_whole(sources: Sequence[Source], rule: Rule) -> Selection:
-    """Merge sources that consist of one block each."""
+    """Merge sources that consist of one block each; empty ones play no part."""
+    sources = [source for source in sources if source.block.count]
     merger = Merger(len(sources), rule)
     for number, source in enumerate(sources):
         merger.feed(number, source, last=True)

@@ -20,7 +20,7 @@ from stele.kernels.merge_kernel import READ
 from stele.kernels.merger import Rule, merge_whole
 from stele.kernels.runs import Ints
 from stele.kernels.selection import Selection
-from stele.kernels.sources import Source, restrict, same_columns
+from stele.kernels.sources import Source
 from stele.model.cells import TIMESTAMP_MAX, TIMESTAMP_MIN
 from stele.model.column_set import ALL_COLUMNS, ColumnSet
 
@@ -38,7 +38,7 @@ class ReadView:
     time_end: int | None = None
     columns: ColumnSet = ALL_COLUMNS
 
-    def parameters(self, *, listed: bool) -> Ints:
+    def parameters(self, *, listed: bool = False) -> Ints:
         """The numbers kernels get. ``listed``: sources differ in their columns."""
         last_time = TIMESTAMP_MAX if self.time_end is None else self.time_end - 1
         versions = VERSIONS_MAX if self.versions is None else self.versions
@@ -54,13 +54,11 @@ class ReadView:
         return txn <= self.txn and timeless
 
 
-def read_rule(view: ReadView, sources: Sequence[Source]) -> Rule:
-    """How a merger resolves for a read; ``sources`` stand for the references merged."""
-    parameters = view.parameters(listed=not same_columns(sources))
-    return Rule(READ, parameters, view.passes)
+def read_rule(view: ReadView) -> Rule:
+    """How a merger decides for a read."""
+    return Rule(READ, view.parameters(), view.passes, view.columns)
 
 
 def merge_resolve(sources: Sequence[Source], view: ReadView) -> Selection:
     """What a read sees of sources that are completely in memory."""
-    sources = [restrict(source, view.columns) for source in sources if source.block.count]
-    return merge_whole(sources, read_rule(view, sources))
+    return merge_whole(sources, read_rule(view))

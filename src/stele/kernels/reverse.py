@@ -58,7 +58,7 @@ def _reverse_rows(
                 slot, start, length = load_i32(piece), load_i32(piece + 4), load_i32(piece + 8)
                 count = append_run(target, count, slot, start, length)
             stop = first
-    add_totals(address_of(matrix), target, 0, count, address_of(totals))
+    add_totals(address_of(matrix), target, count, address_of(totals))
 
 
 def reverse_rows(selection: Selection) -> Selection:

@@ -67,10 +67,10 @@ def span(source: int, offsets_column: int, start: int, length: int) -> int:
 
 
 @callee
-def add_totals(matrix: int, runs: int, first: int, count: int, totals: int) -> None:
-    """Add the runs from ``first`` on to the totals."""
+def add_totals(matrix: int, runs: int, count: int, totals: int) -> None:
+    """Add some runs to the totals."""
     cells, rows, qualifiers, values = 0, 0, 0, 0
-    for number in range(first, count):
+    for number in range(count):
         run = runs + RUN_BYTES * number
         source = matrix + 8 * SOURCE_WIDTH * load_i32(run)
         start, length = load_i32(run + 4), load_i32(run + 8)
@@ -78,7 +78,7 @@ def add_totals(matrix: int, runs: int, first: int, count: int, totals: int) -> N
         rows += span(source, ROW_OFFSETS, start, length)
         qualifiers += span(source, QUALIFIER_OFFSETS, start, length)
         values += span(source, VALUE_OFFSETS, start, length)
-    store_i64(totals + RUN_COUNT, count)
+    store_i64(totals + RUN_COUNT, load_i64(totals + RUN_COUNT) + count)
     store_i64(totals + CELL_COUNT, load_i64(totals + CELL_COUNT) + cells)
     store_i64(totals + ROW_SIZE, load_i64(totals + ROW_SIZE) + rows)
     store_i64(totals + QUALIFIER_SIZE, load_i64(totals + QUALIFIER_SIZE) + qualifiers)

@@ -105,7 +105,8 @@ class Selection:
         slot, start, length, _ = self.runs[0].tolist()
         descriptor = self.table.matrix[slot, :DESCRIPTOR_WIDTH].copy()
         descriptor[DESCRIPTOR_WIDTH - 1] = 0  # the source matrix keeps a table here
-        whole = Block(descriptor, self.table.sources[slot].block.families, self.table.owners[slot])
+        block = self.table.blocks[slot]
+        whole = Block(descriptor, block.families, (block, self.table.owners[slot]))
         return whole.slice(start, start + length)
 
     def _gather(self, first: int, stop: int, totals: Ints) -> Block:

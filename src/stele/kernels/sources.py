@@ -13,7 +13,6 @@ so each source also has a table of the common codes that its row erasures act on
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -53,12 +52,16 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A block as a reference shows it. ``facts`` are optional and only save work."""
+    """A block as a reference shows it. ``facts`` are optional and only save work.
+
+    In a stream of blocks ``continues`` says that the last row goes on in the next block.
+    """
 
     block: Block
     columns: ColumnSet = ALL_COLUMNS
     txn: int | None = None
     facts: Facts | None = None
+    continues: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +96,6 @@ def family_table(own: Families, common: Families, columns: ColumnSet) -> FamilyT
     )
 
 
-def same_columns(sources: Sequence[Source]) -> bool:
-    """Whether row erasures of all sources reach the same families."""
-    return all(source.columns == sources[0].columns for source in sources)
-
-
 def restrict(source: Source, columns: ColumnSet) -> Source:
     """The same source speaking only for those of its columns that are in a set."""
     if columns.is_everything:
@@ -111,40 +109,52 @@ class SourceTable:
     def __init__(self, families: Families, capacity: int):
         self.families = families
         self.matrix: SourceMatrix = np.zeros((max(capacity, 1), SOURCE_WIDTH), np.int64)
-        self.owners: list[tuple[object, ...]] = []
-        self.sources: list[Source] = []
+        self.blocks: list[Block] = []
+        self.owners: list[object] = []
+        """For each slot what its numbers refer to, besides its block."""
+        self._columns: list[ColumnSet] = []
 
     def add(self, source: Source, *, clean: bool = False) -> int:
         """Append a source and return its slot, the number runs call it by."""
         if not set(source.block.families) <= set(self.families):
             self._widen(source.block.families)
-        slot = len(self.sources)
+        slot = len(self.blocks)
         if slot == len(self.matrix):
             self.matrix = np.concatenate([self.matrix, np.zeros_like(self.matrix)])
-        self.sources.append(source)
+        self.blocks.append(source.block)
+        self._columns.append(source.columns)
         row = self.matrix[slot]
         row[:DESCRIPTOR_WIDTH] = source.block.descriptor
         txns = None
         if source.txn is not None:
             txns = np.full(source.block.count, source.txn, np.int64)
             row[TXNS] = txns.ctypes.data
-        self.owners.append((source.block, txns))
-        whole = self._name_families(slot)
-        row[CLEAN] = clean and whole
+        table = self._name_families(slot)
+        self.owners.append((txns, table))
+        row[CLEAN] = clean and table.whole
         return slot
 
-    def _name_families(self, slot: int) -> bool:
-        """Fill in the tables of a source; whether no family of its block is out of bounds."""
-        source, row = self.sources[slot], self.matrix[slot]
-        table = family_table(source.block.families, self.families, source.columns)
+    def _name_families(self, slot: int) -> FamilyTable:
+        """Fill in the tables of a source; the caller keeps them alive."""
+        row = self.matrix[slot]
+        table = family_table(self.blocks[slot].families, self.families, self._columns[slot])
         row[FAMILY_MAP] = table.entries_address
         row[ACTS_ON] = table.acts_on_address
         row[SAME_CODES] = table.same_codes
-        self.owners[slot] = (*self.owners[slot][:2], table)
-        return table.whole
+        return table
 
     def _widen(self, families: Families) -> None:
         """Make room for more families: all codes change, and with them the tables."""
         self.families = tuple(sorted({*self.families, *families}))
-        for slot in range(len(self.sources)):
-            self._name_families(slot)
+        for slot in range(len(self.blocks)):
+            self.owners[slot] = (self.owners[slot], self._name_families(slot))
+
+    @staticmethod
+    def of_rows(
+        families: Families, matrix: SourceMatrix, blocks: list[Block], owner: object
+    ) -> SourceTable:
+        """A table whose matrix is made already; ``owner`` keeps alive what it refers to."""
+        table = SourceTable(families, 0)
+        table.matrix, table.blocks = matrix, blocks
+        table.owners = [owner] * len(blocks)
+        return table

@@ -1,0 +1,235 @@
+"""Reading many rows at once into one selection.
+
+Three steps, so that no kernel follows an address that a cache may drop meanwhile:
+
+1. a kernel searches the indexes, which never change, for the blocks each key needs
+2. Python takes hold of those blocks, loading the ones that are not in memory
+3. a kernel searches the blocks held, merges, resolves, and leaves runs in the order of the keys
+
+Whether a block is in memory is looked up in step 1 only to decide if its bloom filter is worth
+asking; if it comes or goes a moment later, nothing but time is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from stele.kernels.block import COUNT, DESCRIPTOR_WIDTH, TXNS, Block
+from stele.kernels.jit import bulk
+from stele.kernels.memory import address_of, load_i32, load_i64
+from stele.kernels.merge_rows import CELL_CURSOR_BYTES
+from stele.kernels.point_get import (
+    excluded_by_bloom,
+    find_span,
+    merge_cursors,
+    set_cell_cursor,
+    within_fence,
+)
+from stele.kernels.point_index import (
+    BLOCK_MATRIX,
+    FAMILY_ENTRIES,
+    FRAGMENT_WIDTH,
+    ROW_ERASURES_REACH,
+    TXN_COLUMN,
+    Ints,
+    PointIndex,
+)
+from stele.kernels.resolve import ReadView
+from stele.kernels.resolve_runs import READ_LISTS, resolve_runs
+from stele.kernels.row_index import find_block, first_block_of
+from stele.kernels.runs import (
+    CELL_COUNT,
+    RUN_BYTES,
+    RUN_COUNT,
+    TOTALS_WORDS,
+    Runs,
+    add_totals,
+    empty_runs,
+)
+from stele.kernels.search import BinaryKeys
+from stele.kernels.selection import Selection
+from stele.kernels.sources import ACTS_ON, FAMILY_MAP, SOURCE_WIDTH, SourceTable
+from stele.kernels.visibility import visibility_state
+
+SEGMENT_WIDTH = 2
+"""A key and the block it may be in, by their numbers."""
+
+Segments = Ints
+
+
+@bulk
+def _locate_blocks(
+    fragments: Ints,
+    bases: Ints,
+    offsets: int,
+    data: int,
+    keys: int,
+    ordinals: npt.NDArray[np.int32],
+    places: Segments,
+    segments: Segments,
+) -> tuple[int, int]:
+    """Which blocks each key needs. Returns the number of segments and of distinct blocks.
+
+    ``ordinals`` numbers the blocks in the order they are found, from 1; ``places`` names them by
+    fragment and block. Stops at the end of ``segments``; what is returned is then larger.
+    """
+    count, distinct = 0, 0
+    for number in range(keys):
+        begin = load_i32(offsets + 4 * number)
+        row, length = data + begin, load_i32(offsets + 4 * number + 4) - begin
+        for at in range(len(bases)):
+            fragment = address_of(fragments) + 8 * FRAGMENT_WIDTH * at
+            block = find_block(fragment, row, length)
+            if block < 0 or not within_fence(fragment, row, length):
+                continue
+            for candidate in range(first_block_of(fragment, block, row, length), block + 1):
+                matrix = load_i64(fragment + 8 * BLOCK_MATRIX)
+                descriptor = matrix + 8 * DESCRIPTOR_WIDTH * candidate
+                absent = load_i64(descriptor + 8 * COUNT) == 0
+                if absent and excluded_by_bloom(fragment, candidate, row, length):
+                    continue
+                if ordinals[bases[at] + candidate] == 0:
+                    places[distinct, 0], places[distinct, 1] = at, candidate
+                    distinct += 1
+                    ordinals[bases[at] + candidate] = distinct
+                if count < len(segments):
+                    segments[count, 0] = number
+                    segments[count, 1] = ordinals[bases[at] + candidate] - 1
+                count += 1
+    return count, distinct
+
+
+@bulk
+def _find_spans(
+    matrix: Ints, segments: Segments, count: int, offsets: int, data: int, spans: Segments
+) -> int:
+    """Where each segment's cells lie in its block; returns the most cells that one key has."""
+    most, cells, last = 0, 0, -1
+    for number in range(count):
+        key = segments[number, 0]
+        begin = load_i32(offsets + 4 * key)
+        length = load_i32(offsets + 4 * key + 4) - begin
+        source = address_of(matrix) + 8 * SOURCE_WIDTH * segments[number, 1]
+        start, stop = find_span(source, data + begin, length)
+        spans[number, 0], spans[number, 1] = start, stop
+        cells = stop - start if key != last else cells + stop - start
+        last, most = key, max(most, cells)
+    return most
+
+
+@bulk
+def _resolve_keys(
+    matrix: Ints,
+    segments: Segments,
+    spans: Segments,
+    count: int,
+    read: Ints,
+    work: Ints,
+    merged: Runs,
+    state: Ints,
+    out: Runs,
+    totals: Ints,
+    cells_of: Ints,
+) -> None:
+    """Merge and resolve the segments key by key; ``cells_of`` says how many cells each has."""
+    sources, target = address_of(matrix), address_of(out)
+    copies, at = read[READ_LISTS // 8] != 0, 0
+    while at < count:
+        key, cursors = segments[at, 0], 0
+        while at < count and segments[at, 0] == key:
+            slot = segments[at, 1]
+            if spans[at, 0] < spans[at, 1]:
+                cursor = address_of(work) + CELL_CURSOR_BYTES * cursors
+                source = sources + 8 * SOURCE_WIDTH * slot
+                set_cell_cursor(cursor, source, slot, spans[at, 0], spans[at, 1])
+                cursors += 1
+            at += 1
+        if cursors > 0:
+            order = address_of(work) + CELL_CURSOR_BYTES * cursors
+            runs = merge_cursors(address_of(work), cursors, order, address_of(merged), copies)
+            fresh = target + RUN_BYTES * totals[RUN_COUNT // 8]
+            runs = resolve_runs(
+                sources, address_of(merged), runs, address_of(state), address_of(read), fresh, 0
+            )
+            cells = totals[CELL_COUNT // 8]
+            add_totals(sources, fresh, runs, address_of(totals))
+            cells_of[key] = totals[CELL_COUNT // 8] - cells
+
+
+@dataclass(frozen=True, slots=True)
+class ManyRows:
+    """The cells of all keys in the order of the keys, and how many each key has."""
+
+    selection: Selection
+    cells: Ints
+
+
+def read_many(
+    index: PointIndex, keys: Sequence[bytes] | pa.BinaryArray, view: ReadView
+) -> ManyRows:
+    """What a read sees of many rows. The columns of the view are those of the references."""
+    rows = BinaryKeys(keys)
+    segments, places = _locate_all(index, rows)
+    blocks = [index.fragments[at].table.get(block) for at, block in places.tolist()]
+    matrix = _source_rows(index, places, blocks)
+    spans = np.empty_like(segments)
+    count = len(segments)
+    most = _find_spans(matrix, segments, count, rows.offsets, rows.data, spans)
+    total = int((spans[:, 1] - spans[:, 0]).sum())
+    out, totals = empty_runs(total), np.zeros(TOTALS_WORDS, np.int64)
+    cells = np.zeros(rows.count, np.int64)
+    widest = int(np.bincount(segments[:, 0]).max(initial=0)) if count else 0
+    work = np.empty(max(widest, 1) * (CELL_CURSOR_BYTES + 8) // 8, np.int64)
+    _resolve_keys(
+        matrix,
+        segments,
+        spans,
+        count,
+        view.parameters(listed=index.listed),
+        work,
+        empty_runs(most),
+        visibility_state(most),
+        out,
+        totals,
+        cells,
+    )
+    table = SourceTable.of_rows(index.families, matrix, blocks, index)
+    return ManyRows(Selection(table, out, totals), cells)
+
+
+def _locate_all(index: PointIndex, rows: BinaryKeys) -> tuple[Segments, Segments]:
+    """Segments in the order of the keys, and the distinct blocks they name."""
+    counts = [fragment.index.blocks for fragment in index.fragments]
+    bases = np.cumsum([0, *counts])[:-1].astype(np.int64)
+    blocks = sum(counts)
+    capacity = rows.count * len(counts)
+    while True:
+        places = np.empty((max(blocks, 1), SEGMENT_WIDTH), np.int64)
+        segments = np.empty((max(capacity, 1), SEGMENT_WIDTH), np.int64)
+        ordinals = np.zeros(max(blocks, 1), np.int32)
+        needed, distinct = _locate_blocks(
+            index.matrix, bases, rows.offsets, rows.data, rows.count, ordinals, places, segments
+        )
+        if needed <= len(segments):
+            return segments[:needed], places[:distinct]
+        capacity = needed
+
+
+def _source_rows(index: PointIndex, places: Segments, blocks: Sequence[Block]) -> Ints:
+    """The source matrix of blocks that are held, each as its reference shows it."""
+    matrix = np.zeros((max(len(blocks), 1), SOURCE_WIDTH), np.int64)
+    if not blocks:
+        return matrix
+    own = matrix[: len(blocks)]
+    np.stack([block.descriptor for block in blocks], out=own[:, :DESCRIPTOR_WIDTH])
+    references = index.matrix[places[:, 0]]
+    own[:, FAMILY_MAP] = references[:, FAMILY_ENTRIES]
+    own[:, ACTS_ON] = references[:, ROW_ERASURES_REACH]
+    carried = references[:, TXN_COLUMN]
+    own[:, TXNS] = np.where(carried != 0, carried, own[:, TXNS])
+    return matrix
