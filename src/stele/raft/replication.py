@@ -63,6 +63,7 @@ def follow(s: RaftState, m: AppendRequest | Heartbeat | InstallSnapshot) -> None
 
 def handle_append(s: RaftState, m: AppendRequest) -> None:
     """Take over the leader's entries if the one before them is here; answer after the sync."""
+    refuse_broken_chain(m)
     follow(s, m)
     if m.prev_index < s.log.commit:
         accept(s, m.source, s.log.commit)
@@ -74,6 +75,18 @@ def handle_append(s: RaftState, m: AppendRequest) -> None:
         hint = s.log.last_not_above(m.prev_index, m.prev_term)
         term = s.log.term_at(hint) or 0
         s.send_after_sync(AppendRejected(s.id, m.source, s.term, m.prev_index, hint, term))
+
+
+def refuse_broken_chain(m: AppendRequest) -> None:
+    """A leader sends consecutive entries of rising terms up to its own; anything else is damage."""
+    index, term = m.prev_index, m.prev_term
+    for entry in m.entries:
+        if entry.index != index + 1 or not term <= entry.term <= m.term:
+            raise Corruption(
+                f"node {m.source} sends entry {entry.index}/{entry.term} after {index}/{term} "
+                f"in term {m.term}"
+            )
+        index, term = entry.index, entry.term
 
 
 def follower_commit(_: RaftState, leader_commit: int, covered: int) -> int:

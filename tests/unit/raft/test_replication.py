@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from stele.errors import Corruption
-from stele.raft import RaftConfig, Remove, Role
+from stele.raft import Entry, EntryKind, RaftConfig, Remove, Role
 from stele.raft import messages as msg
 from stele.raft.progress import ProgressState
 from stele.raft.replication import follower_commit, match_of, may_commit_by_counting, send_append
@@ -35,6 +35,17 @@ def test_a_full_window_still_lets_the_commit_index_through() -> None:
     told = [m for m in settle(leader, fast) if m.target == 3]
     assert [(m.entries, m.commit) for m in told if isinstance(m, msg.AppendRequest)] == [((), 4)]
     assert slow.state.log.last_index == 2
+
+
+@pytest.mark.parametrize(
+    ("index", "term"), [(3, 2), (1, 2), (2, 0), (2, 4)], ids=["gap", "back", "older", "newer"]
+)
+def test_entries_that_do_not_follow_each_other_are_damage(index: int, term: int) -> None:
+    follower = make_node(2)
+    broken = Entry(term, index, EntryKind.DATA, b"")
+    with pytest.raises(Corruption, match="sends entry"):
+        follower.step(msg.AppendRequest(1, 2, 3, 1, 1, (broken,), 1))
+    assert follower.state.log.last_index == 1
 
 
 def test_a_follower_commits_only_what_was_compared() -> None:
