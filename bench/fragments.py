@@ -168,7 +168,7 @@ class Bench:
 
     def fill_caches(self) -> None:
         """One cache that holds everything that is read, and one that never does."""
-        sizes = [self.reader.index.block_bytes(group) for group in range(len(self.reader.index))]
+        sizes = self.reader.index.block_sizes
         for name, capacity in (("_hot", sum(sizes)), ("_churning", 8 * max(sizes))):
             cache = BlockCache(capacity)
             blocks = cache.attach("f", sizes, self.reader.read_block, Priority.ON_DEMAND)

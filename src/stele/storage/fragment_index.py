@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
+from functools import cached_property
 
 import crc32c
 import numpy as np
@@ -151,7 +152,13 @@ class FragmentIndex:
 
     def block_bytes(self, group: int) -> int:
         """The memory a decoded row group takes."""
-        return arena_bytes(int(self.groups["raw_bytes"][group]), self.cells[group])
+        return self.block_sizes[group]
+
+    @cached_property
+    def block_sizes(self) -> list[int]:
+        """The memory of each decoded row group."""
+        raw = self.groups["raw_bytes"].tolist()
+        return [arena_bytes(size, cells) for size, cells in zip(raw, self.cells, strict=True)]
 
 
 def _check_totals(metadata: FragmentMetadata, groups: Groups, file: str) -> None:
