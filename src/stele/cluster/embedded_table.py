@@ -11,6 +11,8 @@ import pyarrow as pa
 from stele.client.backend import TabletInfo, Visibility
 from stele.coordination.records import LeaseRecord
 from stele.errors import Conflict, InvalidArgument, NotFound, SteleError
+from stele.kernels.point_reader import PackedRow
+from stele.model.cells import cells_to_batch
 from stele.model.mutations import MutationBatch
 from stele.model.predicates import CellSpec, ReadSpec, ScanSpec
 from stele.model.ranges import EVERYTHING, RowRange, check_row
@@ -23,7 +25,7 @@ from stele.tablet.horizon import check_readable
 from stele.tablet.point_reads import PointReads
 from stele.tablet.restrictions import group_references
 from stele.tablet.scan import TableScan
-from stele.tablet.table_state import TableState
+from stele.tablet.table_state import TableState, TableView
 from stele.tablet.tablet_sizes import row_samples, tablet_bytes
 
 if TYPE_CHECKING:
@@ -40,7 +42,7 @@ class EmbeddedTable:
         self._backend = backend
         self._engine = backend.store.user
         self._state = state
-        self._points = PointReads(self._engine, state)
+        self._points = PointReads(self._engine)
 
     @property
     def id(self) -> str:
@@ -66,17 +68,31 @@ class EmbeddedTable:
         self, row: bytes, spec: CellSpec, visibility: Visibility = Visibility.DURABLE
     ) -> tuple[pa.RecordBatch | None, int]:
         self._backend.check_open()
-        txn = self._read_txn(spec.at, visibility)
-        with self._backend.reads.reading(self.id, txn):
-            self._check_readable(txn, spec.at is not None)
-            return self._points.read(row, spec, txn), txn
+        view, txn = self._view(spec.at, visibility)
+        found = self._points.read(view, row, spec, txn)
+        return cells_to_batch(found.cells()) if isinstance(found, PackedRow) else found, txn
 
     def read_rows(self, spec: ReadSpec) -> tuple[pa.RecordBatch, int]:
         self._backend.check_open()
-        txn = self._read_txn(spec.at, Visibility.DURABLE)
-        with self._backend.reads.reading(self.id, txn):
-            self._check_readable(txn, spec.at is not None)
-            return self._points.read_many(spec, txn), txn
+        view, txn = self._view(spec.at, Visibility.DURABLE)
+        return self._points.read_many(view, spec, txn), txn
+
+    def _view(self, at: int | None, visibility: Visibility) -> tuple[TableView, int]:
+        """A view that is complete for reads at a txn.
+
+        The txn comes first: what is durable by then is in any later view. The horizon comes last: a
+        compaction that is in the view used one no higher. Such a read needs no registration,
+        because what it reads is all in the view.
+        """
+        coordination = self._backend.store.coordination
+        while True:
+            txn = self._read_txn(at, visibility)
+            view = self._state.view()
+            if at is not None:
+                self._check_readable(txn)
+                return view, txn
+            if coordination.horizon(self.id) <= txn:
+                return view, txn
 
     def scan(self, spec: ScanSpec) -> TableScan:
         self._backend.check_open()
@@ -84,7 +100,8 @@ class EmbeddedTable:
         reads, table = self._backend.reads, self.id
         reads.begin(table, txn)
         try:
-            self._check_readable(txn, spec.at is not None)
+            if spec.at is not None:
+                self._check_readable(txn)
             return TableScan(self._engine, self._state, spec, txn, lambda: reads.end(table, txn))
         except BaseException:
             reads.end(table, txn)
@@ -100,12 +117,10 @@ class EmbeddedTable:
             self._engine.reach(at)
         return self._engine.durable_txn if at is None else at
 
-    def _check_readable(self, txn: int, in_the_past: bool) -> None:
-        """Called while the read is registered, so that the horizon cannot pass it any more."""
-        if in_the_past:
-            floor = max(config.history_floor for config in self._state.layout.tablets)
-            horizon = self._backend.store.coordination.horizon(self.id)
-            check_readable(self.name, txn, max(horizon, floor))
+    def _check_readable(self, txn: int) -> None:
+        floor = max(config.history_floor for config in self._state.layout.tablets)
+        horizon = self._backend.store.coordination.horizon(self.id)
+        check_readable(self.name, txn, max(horizon, floor))
 
     # Tablets.
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -18,13 +19,12 @@ from stele.kernels.block import Block
 from stele.kernels.filter import ByteFilters, filter_cells
 from stele.kernels.point_index import PointFragment, PointIndex
 from stele.kernels.point_many import read_many
-from stele.kernels.point_reader import PointReader, PointScratch
+from stele.kernels.point_reader import PackedRow, PointReader, PointScratch
 from stele.kernels.resolve import ReadView, merge_resolve
 from stele.kernels.search import slice_rows
 from stele.kernels.selection import Selection
 from stele.kernels.sources import Source
-from stele.model.cells import TIMESTAMP_MAX, cells_to_batch
-from stele.model.column_set import ALL_COLUMNS
+from stele.model.cells import cells_to_batch
 from stele.model.predicates import CellSpec, ReadSpec
 from stele.model.ranges import RowRange
 from stele.model.schema import Schema
@@ -32,8 +32,11 @@ from stele.storage.references import Reference
 from stele.tablet.config import TabletConfig
 from stele.tablet.engine import Engine
 from stele.tablet.fragment_store import FragmentStore
-from stele.tablet.read_sources import served_columns
-from stele.tablet.table_state import TableState, TableView
+from stele.tablet.read_sources import read_view
+from stele.tablet.table_state import TableView
+
+RowData: TypeAlias = pa.RecordBatch | PackedRow
+"""The cells of one row: as Arrow, or packed and decoded when somebody looks at them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,34 +52,36 @@ class _TabletIndex:
 class PointReads:
     """Point reads of one table. Threads share it."""
 
-    def __init__(self, engine: Engine, state: TableState):
+    def __init__(self, engine: Engine):
         self._engine = engine
-        self._state = state
         self._indexes: dict[str, _TabletIndex] = {}
         self._local = threading.local()
 
-    def read(self, row: bytes, spec: CellSpec, txn: int) -> pa.RecordBatch | None:
+    def read(self, view: TableView, row: bytes, spec: CellSpec, txn: int) -> RowData | None:
         """The cells of one row that a read at ``txn`` sees; ``None`` for none."""
-        view = self._state.view()
         config = view.layout.tablets.find(row)
         assert config is not None, "an embedded table has all its tablets"
-        read = _read_view(view, spec, txn)
-        if read.columns.is_empty:
-            return None
-        records = view.memory.active.row_block(row)
-        if records is not None or _needs_merge(spec):
-            return self._merge_row(view, config, row, spec, read)
+        if view.memory.active.row_block(row) is not None or _needs_merge(spec):
+            return self._merge_row(view, config, row, spec, txn)
         index = self._index(view, config)
-        if not index.fragments:
-            return None
-        filters = ByteFilters(index.families, spec.columns, spec.filters, spec.cells_per_row)
-        found = PointReader(index, read, filters, self._scratch()).get(row)
-        return None if found is None else cells_to_batch(found.cells())
+        return self._reader(view, index, spec).get(row, txn) if index.fragments else None
 
-    def read_many(self, spec: ReadSpec, txn: int) -> pa.RecordBatch:
+    def _reader(self, view: TableView, index: PointIndex, spec: CellSpec) -> PointReader:
+        """This thread's reader of an index; the last one, if it was for the same kind of read."""
+        local = self._local
+        known: tuple[PointIndex, CellSpec, PointReader] | None = getattr(local, "reader", None)
+        if known is not None and known[0] is index and (known[1] is spec or known[1] == spec):
+            return known[2]
+        if known is None:
+            local.scratch = PointScratch()
+        filters = ByteFilters(index.families, spec.columns, spec.filters, spec.cells_per_row)
+        reader = PointReader(index, read_view(view.layout, spec, 0), filters, local.scratch)
+        local.reader = (index, spec, reader)
+        return reader
+
+    def read_many(self, view: TableView, spec: ReadSpec, txn: int) -> pa.RecordBatch:
         """The cells of many rows, in key order."""
-        view = self._state.view()
-        read = _read_view(view, spec, txn)
+        read = read_view(view.layout, spec, txn)
         keys = sorted(set(spec.rows))
         blocks: list[Block] = []
         for config, inside in _by_tablet(view, keys):
@@ -103,13 +108,14 @@ class PointReads:
         return read_many(PointIndex(fragments), keys, read).selection
 
     def _merge_row(
-        self, view: TableView, config: TabletConfig, row: bytes, spec: CellSpec, read: ReadView
+        self, view: TableView, config: TabletConfig, row: bytes, spec: CellSpec, txn: int
     ) -> pa.RecordBatch | None:
         """The general way: merge what every source has of the row."""
         only = RowRange.row(row)
+        read = read_view(view.layout, spec, txn)
         sources = [
             Source(slice_rows(block, only), read.columns)
-            for block in view.memory.row_blocks(row, read.txn)
+            for block in view.memory.row_blocks(row, txn)
         ]
         for reference in config.references:
             sources += self._sources(reference, only)
@@ -137,7 +143,7 @@ class PointReads:
             and known.runs == runs
         ):
             return known.index
-        served = served_columns(schema, ALL_COLUMNS)
+        served = view.layout.served
         blocks = (slice_rows(run.block, config.rows) for run in runs)
         fragments = [
             *(_fragment(self._engine.fragments, reference) for reference in config.references),
@@ -147,26 +153,10 @@ class PointReads:
         self._indexes[config.id] = made
         return made.index
 
-    def _scratch(self) -> PointScratch:
-        scratch: PointScratch | None = getattr(self._local, "scratch", None)
-        if scratch is None:
-            scratch = self._local.scratch = PointScratch()
-        return scratch
-
 
 def _needs_merge(spec: CellSpec) -> bool:
     """Regular expressions run in Arrow, not in the kernel of point reads."""
     return any(one.regex is not None for one in spec.filters)
-
-
-def _read_view(view: TableView, spec: CellSpec, txn: int) -> ReadView:
-    return ReadView(
-        txn=txn,
-        versions=spec.versions,
-        time_start=spec.time_start,
-        time_end=None if spec.time_end == TIMESTAMP_MAX else spec.time_end,
-        columns=served_columns(view.layout.schema, spec.columns.column_set),
-    )
 
 
 def _fragment(store: FragmentStore, reference: Reference) -> PointFragment:

@@ -6,15 +6,18 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from stele.kernels.block import Block
+from stele.kernels.resolve import ReadView
 from stele.kernels.search import slice_rows
 from stele.kernels.selection import empty_block
 from stele.kernels.sources import Source
+from stele.model.cells import TIMESTAMP_MAX
 from stele.model.column_set import ColumnSet
+from stele.model.predicates import CellSpec
 from stele.model.ranges import RowRange
-from stele.model.schema import Schema
 from stele.storage.memory_table import MemoryVersion
 from stele.storage.references import Reference
 from stele.tablet.fragment_store import FragmentStore, OpenFragment
+from stele.tablet.table_state import TableLayout
 
 
 @dataclass(slots=True)
@@ -30,12 +33,18 @@ class ReadCounters:
     rows_returned: int = 0
 
 
-def served_columns(schema: Schema, wanted: ColumnSet) -> ColumnSet:
-    """The families that are asked for and that some group holds: removed ones are not served."""
-    served = ColumnSet.of(())
-    for group in schema.groups:
-        served = served.union(schema.column_set(group))
-    return served.intersect(wanted)
+def read_view(layout: TableLayout, spec: CellSpec, txn: int) -> ReadView:
+    """What a read of a table at a txn sees: columns that are asked for and served."""
+    wanted = layout.served
+    if not spec.columns.is_everything:
+        wanted = wanted.intersect(spec.columns.column_set)
+    return ReadView(
+        txn=txn,
+        versions=spec.versions,
+        time_start=spec.time_start,
+        time_end=None if spec.time_end == TIMESTAMP_MAX else spec.time_end,
+        columns=wanted,
+    )
 
 
 def memory_blocks(memory: MemoryVersion, rows: RowRange, txn: int) -> list[Block]:

@@ -14,11 +14,10 @@ from typing import Any
 import pyarrow as pa
 
 from stele.kernels.filter import filter_cells
-from stele.kernels.resolve import ReadView, read_rule
+from stele.kernels.resolve import read_rule
 from stele.kernels.selection import Selection
 from stele.kernels.stream import merge_streams
 from stele.kernels.stream_reverse import merge_streams_reversed
-from stele.model.cells import TIMESTAMP_MAX
 from stele.model.predicates import ScanSpec
 from stele.model.ranges import RowRange
 from stele.storage.references import restrict
@@ -27,10 +26,10 @@ from stele.tablet.engine import Engine
 from stele.tablet.read_sources import (
     ReadCounters,
     memory_blocks,
-    served_columns,
+    read_view,
     tablet_streams,
 )
-from stele.tablet.table_state import TableState, TableView
+from stele.tablet.table_state import TableState
 
 
 class TableScan:
@@ -111,7 +110,7 @@ class TableScan:
     def _read(self, rows: RowRange) -> Iterator[Selection]:
         """The visible cells of a piece."""
         view = self._state.view()
-        read = self._read_view(view)
+        read = read_view(view.layout, self._spec, self.txn)
         if read.columns.is_empty:
             return
         # The piece was cut along a layout that may have changed since: ask for all tablets in it.
@@ -132,16 +131,6 @@ class TableScan:
 
     def _ordered(self, tablets: tuple[TabletConfig, ...]) -> tuple[TabletConfig, ...]:
         return tablets[::-1] if self._spec.reverse else tablets
-
-    def _read_view(self, view: TableView) -> ReadView:
-        spec = self._spec
-        return ReadView(
-            txn=self.txn,
-            versions=spec.versions,
-            time_start=spec.time_start,
-            time_end=None if spec.time_end == TIMESTAMP_MAX else spec.time_end,
-            columns=served_columns(view.layout.schema, spec.columns.column_set),
-        )
 
     def _batches_of(self, selection: Selection) -> Iterator[pa.RecordBatch]:
         kept, rows = filter_cells(selection, self._spec, self._rows_left)

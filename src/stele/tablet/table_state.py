@@ -10,8 +10,9 @@ The engine's lock guards everything that changes here. Readers take a :class:`Ta
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from stele.model.column_set import ColumnSet
 from stele.model.schema import Schema
 from stele.storage.memory_table import MemoryTable, MemoryVersion
 from stele.tablet.commit_ring import CommitRing
@@ -26,6 +27,14 @@ class TableLayout:
 
     schema: Schema
     tablets: RangeMap[TabletConfig]
+    served: ColumnSet = field(init=False)
+    """The families that some group holds: removed ones are not served (T71)."""
+
+    def __post_init__(self) -> None:
+        served = ColumnSet.of(())
+        for group in self.schema.groups:
+            served = served.union(self.schema.column_set(group))
+        object.__setattr__(self, "served", served)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
