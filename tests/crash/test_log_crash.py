@@ -100,7 +100,6 @@ def give_up_files(fs: MemoryFileSystem, notes: Notes, log: GroupCommit, saved: i
 
 def check_log(fs: MemoryFileSystem, point: CrashPoint) -> list[tuple[str, int]]:
     """Recover, and hold what is found against what was promised."""
-    fs.mkdir(DIRECTORY)  # its name is recorded before it is made
     found = cells_of(recover_log(fs, DIRECTORY, "test")[1])
     groups = sorted({txn // 10 for _table, txn in found})
     for group in groups:

@@ -197,13 +197,32 @@ class GroupCommit:
     def _wait_behind(self, gate: _Gate, ticket: Ticket, timeout_us: int | None) -> None:
         """Block until the ticket is done or the lead is ours."""
         timeout_s = -1.0 if timeout_us is None else timeout_us / 1_000_000
-        if not gate.pass_through(timeout_s):
-            with self._lock:
-                ticket.gate = None
-                if not ticket.done and not gate.leads:
-                    raise DeadlineExceeded(f"commit {ticket.txn} was not durable in time")
+        try:
+            passed = gate.pass_through(timeout_s)
+        except BaseException:
+            self._leave_line(gate, ticket)  # a signal: nobody may wait behind somebody who left
+            raise
+        if not passed and not self._is_reached(gate, ticket):
+            raise DeadlineExceeded(f"commit {ticket.txn} was not durable in time")
         if gate.successor is not None:
             gate.successor.release()
+
+    def _is_reached(self, gate: _Gate, ticket: Ticket) -> bool:
+        """Whether the gate was about to open when the time was over; if not, nobody opens it."""
+        with self._lock:
+            ticket.gate = None
+            return ticket.done or gate.leads
+
+    def _leave_line(self, gate: _Gate, ticket: Ticket) -> None:
+        """Stop waiting, and hand on whatever came or was about to come through the gate."""
+        following = None
+        if self._is_reached(gate, ticket) and not ticket.done:
+            with self._lock:
+                following = self._choose_leader(may_lead=False)
+        if gate.successor is not None:
+            gate.successor.release()
+        if following is not None:
+            self._wake((), following)
 
     def drive(self) -> None:
         """Write what is queued, if nobody else is about to. Blocks for the I/O."""
@@ -320,21 +339,26 @@ class GroupCommit:
         return self._wake(failed, following)
 
     def _hand_over(self, group: Sequence[Ticket], own: Ticket | None) -> _Following:
-        """Choose who leads next. The lock is held."""
+        """What comes after a settled group. The lock is held."""
         heads = _chained([ticket.gate for ticket in group if ticket.gate is not None], WAKE_CHAINS)
         if own is not None and not own.done:
             return _Following(_Lead.OURS, heads)
+        following = self._choose_leader(may_lead=own is None)
+        return _Following(following.lead, [*following.gates, *heads])  # I/O first, then the rest
+
+    def _choose_leader(self, may_lead: bool) -> _Following:
+        """Who leads next: a thread that waits, else we if we may, else a job. The lock is held."""
         waiting = self._queue.first_waiting()
         if waiting is not None and waiting.gate is not None:
             waiting.gate.leads = True
-            return _Following(_Lead.THEIRS, [waiting.gate, *heads])  # I/O first, then the rest
-        if own is None and len(self._queue):
-            return _Following(_Lead.OURS, heads)
+            return _Following(_Lead.THEIRS, [waiting.gate])
+        if may_lead and len(self._queue):
+            return _Following(_Lead.OURS, [])
         if len(self._queue) and self._spawn is not None and not self._job_runs:
             self._job_runs = True
-            return _Following(_Lead.A_JOBS, heads)
+            return _Following(_Lead.A_JOBS, [])
         self._led = False  # whoever is in the queue is about to wait and will lead, or a job will
-        return _Following(_Lead.NOBODYS, heads)
+        return _Following(_Lead.NOBODYS, [])
 
     def _wake(self, group: Sequence[Ticket], following: _Following) -> bool:
         """Tell everybody. Returns whether the lead is still ours."""

@@ -105,8 +105,10 @@ def seal_fence(fs: FileSystem, directory: str) -> Callable[[], None]:
 def seal(fs: FileSystem, directory: str, sealer: str) -> Seal:
     """Seal a log whose session is over, or find out how it was sealed. Safe to repeat.
 
-    ``sealer`` is a name for people who look into the directory.
+    ``sealer`` is a name for people who look into the directory. The directory need not be there:
+    its name is on record before it is made, and from now on nobody can start it.
     """
+    fs.mkdir(directory)
     with suppress(AlreadyExists):
         fs.create_exclusive(f"{directory}/{SEALED_NAME}", f"sealed by {sealer}\n".encode())
     failpoint(AFTER_SEALED)

@@ -159,6 +159,73 @@ def test_a_deadline_says_nothing_and_harms_nobody() -> None:
     assert read(fs) == [1, 2]
 
 
+def test_deadlines_of_many_threads_lose_no_wake_up() -> None:
+    """Threads give up at every moment of the hand-over; all commits get done all the same."""
+    fs = MemoryFileSystem()
+    log = new_log(fs, roll_bytes=8 * 1024)
+    order = threading.Lock()
+    txn = 0
+    late = [0]
+
+    def work(number: int) -> None:
+        nonlocal txn
+        for turn in range(60):
+            with order:
+                txn += 1
+                ticket = log.append(rows(txn), will_wait=True)
+            try:
+                log.wait(ticket, timeout_us=None if turn % 3 else 20 * number)
+            except DeadlineExceeded:
+                late[0] += 1
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(JOIN_TIMEOUT_S)
+    assert not any(thread.is_alive() for thread in threads)
+    assert late[0] > 0
+    log.close()
+    assert read(fs) == list(range(1, 721))
+
+
+class Signal(BaseException):
+    """What a signal handler raises in a thread that is blocked."""
+
+
+@pytest.mark.parametrize("chosen", [False, True])
+def test_a_thread_that_is_interrupted_leaves_nobody_behind(
+    monkeypatch: pytest.MonkeyPatch, chosen: bool
+) -> None:
+    """Also when it has just been chosen to lead: then it chooses another."""
+    fs = MemoryFileSystem()
+    log, entered, allowed = blocked_sync(fs)
+    leader = threading.Thread(target=lambda: log.wait(log.append(rows(1), will_wait=True)))
+    leader.start()
+    assert entered.wait(JOIN_TIMEOUT_S)
+    tickets = [log.append(rows(txn), will_wait=True) for txn in (2, 3, 4)]
+    waiting = [threading.Thread(target=log.wait, args=(ticket,)) for ticket in tickets[1:]]
+    for thread in waiting:
+        thread.start()
+    while any(ticket.gate is None for ticket in tickets[1:]):
+        pass
+
+    def interrupted(_gate: object, _timeout_s: float) -> bool:
+        if chosen:
+            allowed.set()
+            leader.join(JOIN_TIMEOUT_S)
+        raise Signal
+
+    monkeypatch.setattr("stele.storage.group_commit._Gate.pass_through", interrupted)
+    with pytest.raises(Signal):
+        log.wait(tickets[0])
+    allowed.set()
+    for thread in (leader, *waiting):
+        thread.join(JOIN_TIMEOUT_S)
+    assert not any(thread.is_alive() for thread in waiting)
+    assert read(fs) == [1, 2, 3, 4]
+
+
 def test_callbacks_need_no_thread_of_the_caller() -> None:
     fs = MemoryFileSystem()
     jobs = Jobs()

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from stele.env.failpoints import SimulatedCrash, armed, crash
 from stele.env.memory_fs import MemoryFileSystem
-from stele.errors import Corruption, TabletNotServing, UnsupportedFormat
+from stele.errors import AlreadyExists, Corruption, TabletNotServing, UnsupportedFormat
 from stele.storage import log_seal
 from stele.storage.log_format import FILE_HEADER_BYTES, LENGTHS_NAME, file_name
 from stele.storage.log_seal import (
@@ -77,6 +77,13 @@ def test_an_empty_directory_is_sealed_as_empty() -> None:
     fs.mkdir(DIRECTORY)
     assert seal(fs, DIRECTORY, "test") == Seal({}, 0, 0, 0)
     assert recover(fs) == []
+
+
+def test_a_directory_that_was_never_made_cannot_be_started_any_more() -> None:
+    fs = MemoryFileSystem()
+    assert recover(fs) == []
+    with pytest.raises(AlreadyExists):
+        new_writer(fs)
 
 
 def test_a_torn_tail_is_left_out_for_good() -> None:
