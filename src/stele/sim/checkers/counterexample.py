@@ -7,14 +7,15 @@ fails is therefore a failure of the whole, and small enough to be read:
    if a prefix fails, so do all longer ones, so halving finds it;
 2. without operations that only observe, one by one or in bunches;
 3. without whole strands of operations, all that is about one value or one session, if the model
-   can tell such strands apart.
+   can tell such strands apart. Operations that are on no strand stand in the way; if it fails as
+   well when their outcome is taken for unknown, they are so for the time of this step.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TypeAlias
 
 import msgspec
 
@@ -29,7 +30,7 @@ FAILURES_SHOWN_MAX = 3
 OPERATIONS_DRAWN_MAX = 40
 COLUMNS_MAX = 60
 
-T = TypeVar("T")
+Fails: TypeAlias = Callable[[Sequence[Operation]], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,15 +89,13 @@ def explain(failure: KeyReport, model: Model) -> Counterexample:
     )
     observing = [[operation] for operation in some if model.observes_only(operation)]
     some = _without(some, observing, fails)
-    some = _without(some, _bundles(some, model), fails)
+    some = _without_strands(some, model, fails)
     best = check_key(failure.key, some, model, budget, foresight=False)
     left_out = len(failure.operations) - len(some)
     return Counterexample(failure.key, some, left_out, best.order, best.state)
 
 
-def _shortest_prefix(
-    operations: Sequence[Operation], fails: Callable[[Sequence[Operation]], bool]
-) -> Sequence[Operation]:
+def _shortest_prefix(operations: Sequence[Operation], fails: Fails) -> Sequence[Operation]:
     ends = sorted(o.end for o in operations if o.outcome is Outcome.OK)
     low, high = 0, len(ends) - 1
     if not fails(_prefix(operations, ends[high])):
@@ -113,12 +112,28 @@ def _shortest_prefix(
 def _prefix(operations: Sequence[Operation], until: int) -> list[Operation]:
     """What was known at that time."""
     return [
-        operation
-        if operation.end <= until
-        else msgspec.structs.replace(operation, answer=None, outcome=Outcome.UNKNOWN, end=NEVER)
+        operation if operation.end <= until else _at_any_time(operation)
         for operation in operations
         if operation.start <= until
     ]
+
+
+def _without_strands(
+    operations: Sequence[Operation], model: Model, fails: Fails
+) -> Sequence[Operation]:
+    blurred = list(operations)
+    for place, operation in enumerate(operations):
+        maybe = _at_any_time(operation)
+        if not model.strands(operation) and model.strands(maybe):
+            blurred[place] = maybe
+            if not fails(blurred):
+                return operations
+    kept = {operation.start for operation in _without(blurred, _bundles(blurred, model), fails)}
+    return [operation for operation in operations if operation.start in kept]
+
+
+def _at_any_time(operation: Operation) -> Operation:
+    return msgspec.structs.replace(operation, answer=None, outcome=Outcome.UNKNOWN, end=NEVER)
 
 
 def _bundles(operations: Sequence[Operation], model: Model) -> list[list[Operation]]:
@@ -139,7 +154,7 @@ def _bundles(operations: Sequence[Operation], model: Model) -> list[list[Operati
 def _without(
     operations: Sequence[Operation],
     bundles: Sequence[Sequence[Operation]],
-    fails: Callable[[Sequence[Operation]], bool],
+    fails: Fails,
 ) -> Sequence[Operation]:
     """The operations without as many bundles as it takes none of to fail.
 

@@ -37,7 +37,10 @@ from stele.errors import InvalidArgument
 
 Value: TypeAlias = "bool | int | str | tuple[Value, ...] | None"
 
-NEVER = (1 << 63) - 1
+INTEGER_BOUND = 1 << 63
+"""Integers have 64 bits and a sign."""
+
+NEVER = INTEGER_BOUND - 1
 """The end of an operation whose outcome is unknown."""
 
 
@@ -238,7 +241,9 @@ class Recorder:
 
 def freeze(value: object) -> Value:
     """The value with every list made a tuple; refuses what a history cannot hold."""
-    if value is None or isinstance(value, bool | int | str):
+    if isinstance(value, int) and -INTEGER_BOUND <= value < INTEGER_BOUND:
+        return value
+    if value is None or isinstance(value, str):
         return value
     if isinstance(value, list | tuple):
         return tuple([freeze(item) for item in value])

@@ -2,7 +2,8 @@
 
 A model is a start state and a step: given a state and an operation, the state after it, or
 `ILLEGAL` when the operation cannot have had that answer there. The answer of an operation of
-unknown outcome constrains nothing, the step only says what it would have done.
+unknown outcome constrains nothing, the step only says what it would have done. Models are never
+asked about operations that failed: those did not happen.
 
     model          kind      argument                       answer
     Register       get                                      the value, nil when absent
