@@ -51,7 +51,7 @@ from stele.kernels.block import (
     Block,
 )
 from stele.kernels.compare import compare_bytes, equal_bytes, prefix_after, shared_length
-from stele.kernels.jit import bulk, callee
+from stele.kernels.jit import bulk, callee, quick
 from stele.kernels.memory import (
     copy_bytes,
     load_i8,
@@ -97,6 +97,9 @@ _OFFSET_MAX = (1 << 31) - 1
 _RUN = 16
 """Records sorted by insertion before runs are merged; longer runs compare more than they save."""
 
+_QUICK_BYTES_MAX = 16 * 1024
+"""About a hundred records."""
+
 Ints = npt.NDArray[np.int64]
 
 
@@ -133,13 +136,14 @@ def records_to_block(records: ReadableBuffer) -> Block:
     """
     source = pa.py_buffer(records)
     survey = np.zeros(_FIRST_FAMILY + _FAMILIES_MAX, np.int64)
-    bad = _survey(source.address, source.size, survey) if source.size else -1
+    is_small = source.size <= _QUICK_BYTES_MAX
+    look, fill = (_survey_quick, _fill_quick) if is_small else (_survey_bulk, _fill_bulk)
+    bad = look(source.address, source.size, survey)
     if bad >= 0:
         raise Corruption("row record does not hold together", offset=int(bad))
     families, ranks = _families(memoryview(source), survey)
     descriptor, owner = _allocate(survey)
-    if source.size:
-        _fill(source.address, survey, ranks, descriptor)
+    fill(source.address, survey, ranks, descriptor)
     return Block(descriptor, families, owner)
 
 
@@ -157,32 +161,38 @@ def _families(source: memoryview, survey: Ints) -> tuple[tuple[str, ...], Ints]:
     return tuple(ordered), np.array([ordered.index(name) for name in names], np.int64)
 
 
+_COLUMNS = (
+    ROW_OFFSETS,
+    QUALIFIER_OFFSETS,
+    VALUE_OFFSETS,
+    FAMILY_CODES,
+    TIMESTAMPS,
+    TXNS,
+    OPS,
+    ROW_BYTES,
+    QUALIFIER_BYTES,
+    VALUE_BYTES,
+)
+"""In the order in which they lie in memory."""
+
+
 def _allocate(survey: Ints) -> tuple[Ints, pa.Buffer]:
     """One piece of memory for all columns, and the descriptor that says where each begins."""
     count, rows, qualifiers, values = survey[:_ROW_SHARED].tolist()
     assert max(rows, qualifiers, values) <= _OFFSET_MAX, "too many records for one block"
-    sizes = {
-        ROW_OFFSETS: 4 * (count + 1),
-        QUALIFIER_OFFSETS: 4 * (count + 1),
-        VALUE_OFFSETS: 4 * (count + 1),
-        FAMILY_CODES: 2 * count,
-        TIMESTAMPS: 8 * count,
-        TXNS: 8 * count,
-        OPS: count,
-        ROW_BYTES: rows,
-        QUALIFIER_BYTES: qualifiers,
-        VALUE_BYTES: values,
-    }
-    # Each part begins aligned, and wide loads may read a word past the end of it.
-    steps = {part: (size & -ALIGNMENT) + 2 * ALIGNMENT for part, size in sizes.items()}
-    owner = pa.allocate_buffer(sum(steps.values()))
+    offsets = 4 * (count + 1)
+    longs = 8 * count
+    sizes = (offsets, offsets, offsets, 2 * count, longs, longs, count, rows, qualifiers, values)
     places = [0] * DESCRIPTOR_WIDTH
-    place = owner.address
-    for part, step in steps.items():
-        places[part] = place
-        place += step
-    places[COUNT] = count
-    return np.array(places, np.int64), owner
+    end = 0
+    for column, size in zip(_COLUMNS, sizes, strict=True):
+        places[column] = end
+        end += (size & -ALIGNMENT) + ALIGNMENT  # aligned, with room behind
+    owner = pa.allocate_buffer(end)
+    descriptor = np.array(places, np.int64)
+    descriptor[:COUNT] += owner.address
+    descriptor[COUNT] = count
+    return descriptor, owner
 
 
 @callee
@@ -225,7 +235,7 @@ def _same_family(a: int, b: int) -> bool:
     return equal_bytes(a + HEAD_BYTES + _row_bytes(a), b + HEAD_BYTES + _row_bytes(b), length)
 
 
-@bulk
+@callee
 def _survey(start: int, length: int, survey: Ints) -> int:
     """Check and count the records. The offset of the first bad one, or -1 if all are sound."""
     families = 0
@@ -297,7 +307,7 @@ def _before(a: int, a_prefix: np.uint64, b: int, b_prefix: np.uint64) -> bool:
     return a_prefix == b_prefix and _compare(a, b) < 0
 
 
-@bulk
+@callee
 def _sort(records: Ints, prefixes: npt.NDArray[np.uint64]) -> None:
     """Sort addresses of records, stably: short runs by insertion, then merged bottom-up."""
     count = len(records)
@@ -330,7 +340,7 @@ def _sort(records: Ints, prefixes: npt.NDArray[np.uint64]) -> None:
         width *= 2
 
 
-@bulk
+@callee
 def _fill(start: int, survey: Ints, ranks: Ints, descriptor: Ints) -> None:
     """Sort the surveyed records and write their columns where the descriptor says."""
     count, families = survey[_RECORDS], survey[_FAMILIES]
@@ -383,3 +393,26 @@ def _write_columns(
         store_i64(descriptor[TIMESTAMPS] + 8 * i, _timestamp(record))
         store_i64(descriptor[TXNS] + 8 * i, load_i64(record + _TXN))
         store_i8(descriptor[OPS] + i, load_i8(record + _OP))
+
+
+# A few records are turned with the GIL held: getting it back would take longer than the work.
+
+
+@quick
+def _survey_quick(start: int, length: int, survey: Ints) -> int:
+    return _survey(start, length, survey)
+
+
+@bulk
+def _survey_bulk(start: int, length: int, survey: Ints) -> int:
+    return _survey(start, length, survey)
+
+
+@quick
+def _fill_quick(start: int, survey: Ints, ranks: Ints, descriptor: Ints) -> None:
+    _fill(start, survey, ranks, descriptor)
+
+
+@bulk
+def _fill_bulk(start: int, survey: Ints, ranks: Ints, descriptor: Ints) -> None:
+    _fill(start, survey, ranks, descriptor)

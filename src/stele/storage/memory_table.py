@@ -171,13 +171,6 @@ class MemoryTable:
             version = self._version
             self._publish((*version.settled, *version.recent), [], version.active)
 
-    def add_recovered(self, block: Block, txn_min: int, txn_max: int) -> None:
-        """Cells of a replayed log, with the txns they had; all of them are durable."""
-        if block.count:
-            fragment = MemoryFragment.of(block, txn_min, txn_max)
-            self._version.recent.append(fragment)
-            self._settled_bytes += fragment.size_bytes
-
     def seal(self) -> None:
         """Close the active buffer, so that it can be merged or flushed once it is durable."""
         version = self._version

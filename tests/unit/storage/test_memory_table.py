@@ -230,16 +230,6 @@ def test_many_batches_move_to_the_settled_runs(monkeypatch: pytest.MonkeyPatch) 
     assert (len(table.version.settled), len(table.version.recent)) == (3, 2)
 
 
-def test_recovered_cells_keep_their_txns() -> None:
-    table = MemoryTable()
-    table.add_recovered(block_of([cell(5), cell(9, b"a")]), 5, 9)
-    table.add_recovered(block_of([]), 0, 0)
-    assert table.oldest_txn == 5
-    flush = table.begin_flush(9)
-    assert flush is not None
-    assert (flush.txn, flush.blocks()[0].count) == (9, 2)
-
-
 def test_an_empty_commit_leaves_no_trace() -> None:
     table = MemoryTable()
     table.add_block(1, block_of([]))
