@@ -1,3 +1,110 @@
-"""Stele: a tablet store for Python and Spark teams."""
+"""Stele: a tablet store for Python and Spark teams.
+
+``stele.open(path)`` gives a :class:`Database`; everything else follows from there. Names are
+loaded when they are first used: ``import stele`` alone brings in none of the libraries below.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from stele import aio, errors
+    from stele.client.backend import TableInfo, TabletInfo
+    from stele.client.batch import Batch
+    from stele.client.database import Database
+    from stele.client.rows import Rows
+    from stele.client.scan import Scan
+    from stele.client.table import Table
+    from stele.client.transaction import Transaction
+    from stele.model import filters
+    from stele.model.cells import Cell
+    from stele.model.columns import Column, FamilySelection
+    from stele.model.groups import Group
+    from stele.model.ranges import RowRange
+    from stele.model.row import Row
+    from stele.model.schema import Schema
+    from stele.tablet.options import EngineOptions
 
 __version__ = "0.1.0"
+
+_HOMES = {
+    "Batch": "stele.client.batch",
+    "Cell": "stele.model.cells",
+    "Column": "stele.model.columns",
+    "Database": "stele.client.database",
+    "EngineOptions": "stele.tablet.options",
+    "FamilySelection": "stele.model.columns",
+    "Group": "stele.model.groups",
+    "Row": "stele.model.row",
+    "RowRange": "stele.model.ranges",
+    "Rows": "stele.client.rows",
+    "Scan": "stele.client.scan",
+    "Schema": "stele.model.schema",
+    "Table": "stele.client.table",
+    "TableInfo": "stele.client.backend",
+    "TabletInfo": "stele.client.backend",
+    "Transaction": "stele.client.transaction",
+}
+"""Where the public names live."""
+
+_MODULES = {"aio": "stele.aio", "errors": "stele.errors", "filters": "stele.model.filters"}
+
+__all__ = [
+    "Batch",
+    "Cell",
+    "Column",
+    "Database",
+    "EngineOptions",
+    "FamilySelection",
+    "Group",
+    "Row",
+    "RowRange",
+    "Rows",
+    "Scan",
+    "Schema",
+    "Table",
+    "TableInfo",
+    "TabletInfo",
+    "Transaction",
+    "__version__",
+    "aio",
+    "errors",
+    "filters",
+    "open",
+]
+
+
+def open(path: str | os.PathLike[str], options: EngineOptions | None = None) -> Database:  # noqa: A001
+    """Open the database in a directory, which is made if it is missing.
+
+    One process owns the directory until it closes the database; ``DirectoryInUse`` for others.
+
+    >>> import stele, tempfile
+    >>> with stele.open(tempfile.mkdtemp()) as db:
+    ...     db.tables()
+    []
+    """
+    from stele.client.database import Database
+    from stele.client.waiting import ClientWorld
+    from stele.cluster.embedded import open_embedded
+
+    backend = open_embedded(os.fspath(path), options)
+    world = backend.store.world
+    return Database(backend, ClientWorld(world.clock, world.random), f"the database in {path}")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(_MODULES[name])
+    if name not in _HOMES:
+        raise AttributeError(f"module 'stele' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

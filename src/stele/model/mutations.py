@@ -132,6 +132,19 @@ class MutationBatch:
         self._bytes += size
         self._records.append((row, family, class_, qualifier, -timestamp, op, value))
 
+    def extend(self, other: MutationBatch) -> None:
+        """Take over all mutations of another batch, or none if they are too many."""
+        size = self._bytes + other._bytes
+        count = len(self._records) + len(other._records)
+        if size > BATCH_BYTES_MAX or count > BATCH_CELLS_MAX:
+            raise LimitExceeded(
+                f"{count} cells and {size} bytes are too many for one batch; the limits are "
+                f"{BATCH_CELLS_MAX} cells and {BATCH_BYTES_MAX} bytes"
+            )
+        self._records += other._records
+        self._families |= other._families
+        self._bytes = size
+
     def records(self) -> list[Record]:
         """The mutations in cell order; :class:`InvalidCells` if one is there twice.
 

@@ -1,0 +1,394 @@
+"""The same database for asyncio: a thin shell over the blocking one.
+
+Writes never block in the store, so they are started in the event loop and awaited through the
+callback of their commit. Reads, and reads before writes, may touch the disk: they run in a small
+pool of threads. Whoever is cancelled stops waiting; a write that was started is not taken back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, ParamSpec, Self
+
+from stele.client.aio_batch import AsyncBatch
+from stele.client.aio_scan import AsyncScan
+from stele.client.aio_waiting import Workers, durable, insist
+from stele.client.backend import TableInfo, TabletInfo
+from stele.client.bulk import InputShape
+from stele.client.database import Database
+from stele.client.encoder import Columns, Key, Values
+from stele.client.rows import Rows
+from stele.client.scan import Shape
+from stele.client.table import SAMPLES_DEFAULT, Table
+from stele.client.table_core import Filters
+from stele.client.times import At, Moment, TimeRange
+from stele.client.transaction import TransactionCore
+from stele.client.updates import Conditions
+from stele.client.waiting import Timeout
+from stele.model.arrow_input import NullRule
+from stele.model.mutations import MutationBatch
+from stele.model.row import ColumnName, Row
+from stele.model.schema import Schema
+
+P = ParamSpec("P")
+
+
+class AsyncTransaction:
+    """Made by ``AsyncTable.transaction``, used in an ``async with`` by one task."""
+
+    def __init__(self, inner: TransactionCore, workers: Workers) -> None:
+        self._inner = inner
+        self._workers = workers
+
+    @property
+    def txn(self) -> int | None:
+        """The txn of the commit, once there is one."""
+        return self._inner.txn
+
+    async def get(
+        self,
+        columns: Columns = None,
+        *,
+        versions: int | None = 1,
+        time: TimeRange | None = None,
+        filters: Filters = (),
+        cells_per_row: int | None = None,
+    ) -> Row | None:
+        """The row as it is at the moment of the first ``get``."""
+        inner = self._inner
+        spec = inner.core.cell_spec(columns, versions, time, filters, cells_per_row, None)
+        return await self._workers.run(inner.read, spec)
+
+    def put(self, values: Values, *, timestamp: Moment | None = None) -> None:
+        """Write columns of the row when the transaction commits."""
+        self._inner.put(values, timestamp)
+
+    def delete(
+        self,
+        columns: Columns = None,
+        *,
+        until: Moment | None = None,
+        timestamp: Moment | None = None,
+    ) -> None:
+        """Erase the row, or columns of it, when the transaction commits."""
+        self._inner.delete(columns, until, timestamp)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        inner = self._inner
+        inner.ended = True
+        if kind is None and inner.mutations:
+            pending = await insist(
+                inner.deadline, lambda: inner.core.apply(inner.mutations, inner.read_txn)
+            )
+            inner.txn = await durable(pending, inner.deadline)
+
+
+class AsyncTable:
+    """One table, for coroutines; the calls are those of ``Table``."""
+
+    def __init__(self, table: Table, workers: Workers) -> None:
+        self._table = table
+        self._core = table.core
+        self._workers = workers
+
+    @property
+    def name(self) -> str:
+        """The table's name."""
+        return self._table.name
+
+    @property
+    def id(self) -> str:
+        """What tells the table apart for ever."""
+        return self._table.id
+
+    @property
+    def schema(self) -> Schema:
+        """The schema as it is now."""
+        return self._table.schema
+
+    def __repr__(self) -> str:
+        return f"AsyncTable({self.name!r})"
+
+    async def put(
+        self,
+        key: Key,
+        values: Values,
+        *,
+        timestamp: Moment | None = None,
+        timeout: Timeout = None,
+    ) -> int:
+        """Write columns of one row, atomically; the txn, once it is durable."""
+        return await self._commit(self._core.put_request(key, values, timestamp), timeout)
+
+    async def delete(
+        self,
+        key: Key,
+        columns: Columns = None,
+        *,
+        until: Moment | None = None,
+        timestamp: Moment | None = None,
+        timeout: Timeout = None,
+    ) -> int:
+        """Erase a row, or the given columns and families of it; the txn."""
+        request = self._core.delete_request(key, columns, until, timestamp)
+        return await self._commit(request, timeout)
+
+    async def _commit(self, request: MutationBatch, timeout: Timeout) -> int:
+        deadline = self._core.world.deadline(timeout)
+        pending = await insist(deadline, lambda: self._core.apply(request))
+        return await durable(pending, deadline)
+
+    def batch(self, *, timeout: Timeout = None) -> AsyncBatch:
+        """Many puts and deletes, buffered, durable at the end of the ``async with``."""
+        self._core.handle.check()
+        return AsyncBatch(self._core, timeout)
+
+    async def write(
+        self,
+        data: object,
+        *,
+        row: str | Sequence[str] | None = None,
+        nulls: NullRule = "skip",
+        shape: InputShape | None = None,
+        atomic: bool = False,
+        timeout: Timeout = None,
+    ) -> int:
+        """Write an Arrow table, a DataFrame or another Arrow stream; see ``Table.write``."""
+        return await self._workers.run(
+            self._table.write,
+            data,
+            row=row,
+            nulls=nulls,
+            shape=shape,
+            atomic=atomic,
+            timeout=timeout,
+        )
+
+    async def get(
+        self,
+        key: Key,
+        columns: Columns = None,
+        *,
+        versions: int | None = 1,
+        time: TimeRange | None = None,
+        filters: Filters = (),
+        cells_per_row: int | None = None,
+        at: At = None,
+        timeout: Timeout = None,
+    ) -> Row | None:
+        """One row, or ``None``; see ``Table.get``."""
+        return await self._workers.run(
+            self._table.get,
+            key,
+            columns,
+            versions=versions,
+            time=time,
+            filters=filters,
+            cells_per_row=cells_per_row,
+            at=at,
+            timeout=timeout,
+        )
+
+    async def get_many(
+        self,
+        keys: Iterable[Key],
+        columns: Columns = None,
+        *,
+        versions: int | None = 1,
+        time: TimeRange | None = None,
+        filters: Filters = (),
+        cells_per_row: int | None = None,
+        at: At = None,
+        timeout: Timeout = None,
+    ) -> Rows:
+        """Many rows by key, all of one moment; see ``Table.get_many``."""
+        return await self._workers.run(
+            self._table.get_many,
+            keys,
+            columns,
+            versions=versions,
+            time=time,
+            filters=filters,
+            cells_per_row=cells_per_row,
+            at=at,
+            timeout=timeout,
+        )
+
+    def scan(
+        self,
+        rows: object = None,
+        columns: Columns = None,
+        *,
+        prefix: object = None,
+        versions: int | None = 1,
+        time: TimeRange | None = None,
+        filters: Filters = (),
+        cells_per_row: int | None = None,
+        at: At = None,
+        limit: int | None = None,
+        reverse: bool = False,
+        shape: Shape = "cells",
+        timeout: Timeout = None,
+    ) -> AsyncScan:
+        """Rows in key order; see ``Table.scan``."""
+        scan = self._table.scan(
+            rows,
+            columns,
+            prefix=prefix,
+            versions=versions,
+            time=time,
+            filters=filters,
+            cells_per_row=cells_per_row,
+            at=at,
+            limit=limit,
+            reverse=reverse,
+            shape=shape,
+            timeout=timeout,
+        )
+        return AsyncScan(scan, self._workers)
+
+    async def mutate_if(
+        self,
+        key: Key,
+        conditions: Conditions,
+        *,
+        put: Values | None = None,
+        delete: Columns | bool = None,
+        timeout: Timeout = None,
+    ) -> int | None:
+        """Write if every column has the value given; see ``Table.mutate_if``."""
+        return await self._workers.run(
+            self._table.mutate_if, key, conditions, put=put, delete=delete, timeout=timeout
+        )
+
+    async def increment(
+        self, key: Key, column: ColumnName, by: int = 1, *, timeout: Timeout = None
+    ) -> int:
+        """Add to a counter; its new value."""
+        return await self._workers.run(self._table.increment, key, column, by, timeout=timeout)
+
+    async def append(
+        self, key: Key, column: ColumnName, tail: bytes | str, *, timeout: Timeout = None
+    ) -> bytes:
+        """Lengthen a value of bytes or text; all its bytes now."""
+        return await self._workers.run(self._table.append, key, column, tail, timeout=timeout)
+
+    def transaction(self, key: Key, *, timeout: Timeout = None) -> AsyncTransaction:
+        """Read and write one row, unless others write it meanwhile: then ``StaleRow``."""
+        self._core.handle.check()
+        return AsyncTransaction(TransactionCore(self._core, key, timeout), self._workers)
+
+    async def tablets(self) -> tuple[TabletInfo, ...]:
+        """The tablets, in row order."""
+        return await self._workers.run(self._table.tablets)
+
+    async def sample_keys(self, count: int = SAMPLES_DEFAULT) -> list[bytes]:
+        """Row keys that cut the table into parts of about equal size."""
+        return await self._workers.run(self._table.sample_keys, count)
+
+    async def split(self, key: Key) -> None:
+        """Make ``key`` the first row of a tablet."""
+        await self._workers.run(self._table.split, key)
+
+    async def join(self, key: Key) -> None:
+        """Join the tablet that begins at ``key`` with the one before it."""
+        await self._workers.run(self._table.join, key)
+
+    async def flush(self) -> None:
+        """Write everything in memory to files."""
+        await self._workers.run(self._table.flush)
+
+    async def compact(self, rows: object = None) -> None:
+        """Rewrite the files of all tablets that overlap ``rows``."""
+        await self._workers.run(self._table.compact, rows)
+
+    async def truncate(self, rows: object = None) -> None:
+        """Remove all cells of ``rows``, and their history."""
+        await self._workers.run(self._table.truncate, rows)
+
+    async def snapshot(self, name: str) -> int:
+        """Keep the table as it is now readable under ``name``."""
+        return await self._workers.run(self._table.snapshot, name)
+
+    async def drop_snapshot(self, name: str) -> None:
+        """Let go of a snapshot."""
+        await self._workers.run(self._table.drop_snapshot, name)
+
+    async def snapshots(self) -> dict[str, int]:
+        """Names and txns of the snapshots."""
+        return await self._workers.run(self._table.snapshots)
+
+    async def clone(self, new_name: str) -> AsyncTable:
+        """A writable copy under a new name."""
+        return AsyncTable(await self._workers.run(self._table.clone, new_name), self._workers)
+
+
+class AsyncDatabase:
+    """What ``stele.aio.open`` gives; the calls are those of ``Database``."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._workers = Workers()
+
+    async def tables(self, *, dropped: bool = False) -> list[str]:
+        """The names of all tables, or of those that were dropped and can come back."""
+        return await self._workers.run(self._database.tables, dropped=dropped)
+
+    async def catalog(self, *, dropped: bool = False) -> tuple[TableInfo, ...]:
+        """The tables with their ids and schemas."""
+        return await self._workers.run(self._database.catalog, dropped=dropped)
+
+    async def table(self, name: str) -> AsyncTable:
+        """An existing table."""
+        return await self._table(self._database.table, name)
+
+    async def create_table(
+        self, name: str, schema: Schema | None = None, splits: Iterable[Key] = ()
+    ) -> AsyncTable:
+        """A new table, cut into tablets at the keys ``splits``."""
+        return await self._table(self._database.create_table, name, schema, splits)
+
+    async def alter_table(self, name: str, schema: Schema) -> AsyncTable:
+        """Give a table another schema."""
+        return await self._table(self._database.alter_table, name, schema)
+
+    async def drop_table(self, name: str) -> None:
+        """Stop serving a table."""
+        await self._workers.run(self._database.drop_table, name)
+
+    async def undrop_table(self, name: str) -> AsyncTable:
+        """Bring back the table of that name that was dropped last."""
+        return await self._table(self._database.undrop_table, name)
+
+    async def rename_table(self, name: str, new_name: str) -> AsyncTable:
+        """Call a table by another name."""
+        return await self._table(self._database.rename_table, name, new_name)
+
+    async def clone_table(self, name: str, new_name: str) -> AsyncTable:
+        """A writable copy of a table."""
+        return await self._table(self._database.clone_table, name, new_name)
+
+    async def _table(
+        self, call: Callable[P, Table], *args: P.args, **kwargs: P.kwargs
+    ) -> AsyncTable:
+        return AsyncTable(await self._workers.run(call, *args, **kwargs), self._workers)
+
+    async def status(self) -> dict[str, Any]:
+        """Memory, log, cache, sessions and workers in numbers."""
+        return await self._workers.run(self._database.status)
+
+    async def close(self) -> None:
+        """Make everything durable and let go of the directory."""
+        try:
+            await self._workers.run(self._database.close)
+        finally:
+            self._workers.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()

@@ -1,0 +1,73 @@
+"""How coroutines wait for what threads do: commits, refusals, and calls that may block."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import ParamSpec, TypeVar
+
+from stele.client.backend import Pending
+from stele.client.waiting import RETRIED, US_PER_SECOND, Deadline
+from stele.errors import DeadlineExceeded, SteleError
+
+THREADS_MAX = 16
+"""Blocking calls at a time; more coroutines queue. Reads are short, and the machine has no more
+cores than this to offer them."""
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Workers:
+    """The threads in which blocking calls of one database run."""
+
+    def __init__(self, threads: int = THREADS_MAX) -> None:
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="stele-aio")
+
+    async def run(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Make a blocking call; cancellation stops the waiting, not the call."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._pool, lambda: call(*args, **kwargs))
+
+    def close(self) -> None:
+        """Let running calls end and take no more."""
+        self._pool.shutdown(wait=False)
+
+
+async def durable(pending: Pending, deadline: Deadline) -> int:
+    """The txn of a commit when it is durable, or why it is not."""
+    loop = asyncio.get_running_loop()
+    decided: asyncio.Future[None] = loop.create_future()
+
+    def in_loop(error: SteleError | None) -> None:
+        if decided.done():  # cancelled, or late
+            return
+        if error is None:
+            decided.set_result(None)
+        else:
+            decided.set_exception(error)
+
+    def from_any_thread(error: SteleError | None) -> None:
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(in_loop, error)
+
+    pending.then(from_any_thread)
+    try:
+        async with asyncio.timeout(deadline.remaining_us() / US_PER_SECOND):
+            await decided
+    except TimeoutError:
+        raise DeadlineExceeded(
+            f"the commit of txn {pending.txn} was not durable within its timeout"
+        ) from None
+    return pending.txn
+
+
+async def insist(deadline: Deadline, call: Callable[[], T]) -> T:
+    """Make a call that does not block, again while it is refused for the moment."""
+    while True:
+        try:
+            return call()
+        except RETRIED as error:
+            wait_us = deadline.wait_us(error)
+        await asyncio.sleep(wait_us / US_PER_SECOND)

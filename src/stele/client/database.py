@@ -1,0 +1,134 @@
+"""An open database: its tables and what is done with whole tables."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Any, Self
+
+from stele.client.backend import Backend, TableBackend, TableInfo
+from stele.client.encoder import Encoder, Key
+from stele.client.handle import Handle
+from stele.client.table import Table
+from stele.client.table_core import TableCore
+from stele.client.waiting import ClientWorld
+from stele.errors import InvalidArgument
+from stele.model.schema import Schema
+from stele.model.schema_changes import alter
+
+
+class Database:
+    """What ``stele.open`` gives. Threads share it; close it, or use it in a ``with``.
+
+    >>> import stele, tempfile
+    >>> with stele.open(tempfile.mkdtemp()) as db:
+    ...     users = db.create_table("users", splits=[b"m"])
+    ...     len(users.tablets()), db.tables()
+    (2, ['users'])
+    """
+
+    def __init__(self, backend: Backend, world: ClientWorld, what: str = "the database") -> None:
+        self._backend = backend
+        self._world = world
+        self._handle = Handle(what)
+        self._cores: dict[str, TableCore] = {}
+        self._lock = threading.Lock()
+
+    # The catalog.
+
+    def tables(self, *, dropped: bool = False) -> list[str]:
+        """The names of all tables, or of those that were dropped and can come back."""
+        return sorted(info.name for info in self.catalog(dropped=dropped))
+
+    def catalog(self, *, dropped: bool = False) -> tuple[TableInfo, ...]:
+        """The tables with their ids and schemas."""
+        self._handle.check()
+        return self._backend.tables(dropped=dropped)
+
+    def table(self, name: str) -> Table:
+        """An existing table."""
+        self._handle.check()
+        return self._table(self._backend.table(name))
+
+    def create_table(
+        self, name: str, schema: Schema | None = None, splits: Iterable[Key] = ()
+    ) -> Table:
+        """A new table, cut into tablets at the keys ``splits``.
+
+        Without a schema it takes any family, in one locality group.
+        """
+        self._handle.check()
+        chosen = _checked(Schema() if schema is None else schema)
+        encoder = Encoder(chosen)
+        borders = [encoder.border(key) for key in splits]
+        return self._table(self._backend.create_table(name, chosen, borders))
+
+    def alter_table(self, name: str, schema: Schema) -> Table:
+        """Give a table another schema; ``stele.model.schema_changes`` says what is allowed."""
+        table = self.table(name)
+        current = table.schema
+        changed = alter(current, _checked(schema))
+        if changed != current:
+            self._backend.alter_table(name, changed)
+        return table
+
+    def drop_table(self, name: str) -> None:
+        """Stop serving a table. :meth:`undrop_table` brings it back until its files are deleted."""
+        self._handle.check()
+        self._backend.drop_table(name)
+
+    def undrop_table(self, name: str) -> Table:
+        """Bring back the table of that name that was dropped last."""
+        self._handle.check()
+        return self._table(self._backend.undrop_table(name))
+
+    def rename_table(self, name: str, new_name: str) -> Table:
+        """Call a table by another name."""
+        self._handle.check()
+        return self._table(self._backend.rename_table(name, new_name))
+
+    def clone_table(self, name: str, new_name: str) -> Table:
+        """A writable copy of a table, which shares all files with it."""
+        self._handle.check()
+        return self._table(self._backend.clone_table(name, new_name))
+
+    def _table(self, backend: TableBackend) -> Table:
+        """All handles of one table share what has to be shared: locks and the encoder."""
+        with self._lock:
+            core = self._cores.get(backend.id)
+            if core is None or core.backend is not backend:
+                core = TableCore(backend, self._world, self._handle)
+                self._cores[backend.id] = core
+        return Table(core, self.clone_table)
+
+    # The whole.
+
+    def status(self) -> dict[str, Any]:
+        """Memory, log, cache, sessions and workers in numbers."""
+        self._handle.check()
+        return self._backend.status()
+
+    def close(self) -> None:
+        """Make everything durable and let go of the directory. Harmless when closed already."""
+        if not self._handle.closed:
+            self._handle.check()
+            self._handle.closed = True
+            self._backend.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _checked(schema: object) -> Schema:
+    if not isinstance(schema, Schema):
+        raise InvalidArgument(f"a schema is a stele.Schema, not {type(schema).__name__}")
+    return schema

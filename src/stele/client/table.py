@@ -1,0 +1,341 @@
+"""A table, for threads: every call returns when it is done.
+
+Writes return the txn of their commit once it is durable. Reads see what is durable. Wherever a key
+is asked for, its bytes or a typed key of the table's key codec will do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from stele.client.backend import TabletInfo
+from stele.client.batch import Batch
+from stele.client.bulk import InputShape, write
+from stele.client.encoder import Columns, Key, Values
+from stele.client.rows import Rows
+from stele.client.scan import Scan, Shape
+from stele.client.table_core import Filters, TableCore, selection
+from stele.client.times import At, Moment, TimeRange
+from stele.client.transaction import Transaction
+from stele.client.updates import Conditions, append, condition_columns, conditional, increment
+from stele.client.waiting import Timeout
+from stele.errors import InvalidArgument
+from stele.model.arrow_input import NullRule
+from stele.model.columns import Column, ColumnSelection
+from stele.model.predicates import CellSpec, ReadSpec, ScanSpec
+from stele.model.row import ColumnName, Row
+from stele.model.schema import Schema
+
+SAMPLES_DEFAULT = 15
+"""Keys that cut a table into sixteen parts."""
+
+
+class Table:
+    """One table of an open database. Threads share it.
+
+    >>> import stele, tempfile
+    >>> db = stele.open(tempfile.mkdtemp())
+    >>> users = db.create_table("users", stele.Schema(columns={"info:age": "int64"}))
+    >>> txn = users.put(b"ada", {"info:name": b"Ada", "info:age": 36})
+    >>> users.get(b"ada")["info:age"]
+    36
+    >>> [row.key for row in users.scan(columns=["info:"])]
+    [b'ada']
+    >>> db.close()
+    """
+
+    def __init__(self, core: TableCore, clone_table: Callable[[str, str], Table]) -> None:
+        self.core = core
+        self._clone_table = clone_table
+
+    @property
+    def name(self) -> str:
+        """The table's name; it may change by a rename."""
+        return self.core.backend.name
+
+    @property
+    def id(self) -> str:
+        """What tells the table apart for ever."""
+        return self.core.backend.id
+
+    @property
+    def schema(self) -> Schema:
+        """The schema as it is now."""
+        return self.core.schema
+
+    def __repr__(self) -> str:
+        return f"Table({self.name!r})"
+
+    # Writing.
+
+    def put(
+        self,
+        key: Key,
+        values: Values,
+        *,
+        timestamp: Moment | None = None,
+        timeout: Timeout = None,
+    ) -> int:
+        """Write columns of one row, atomically; the txn.
+
+        Values of declared columns are given in their type, others as bytes. Without a
+        ``timestamp`` the cells take the txn as theirs.
+        """
+        core = self.core
+        deadline = core.world.deadline(timeout)
+        pending = core.start(core.put_request(key, values, timestamp), deadline)
+        return pending.wait(deadline.remaining_us())
+
+    def delete(
+        self,
+        key: Key,
+        columns: Columns = None,
+        *,
+        until: Moment | None = None,
+        timestamp: Moment | None = None,
+        timeout: Timeout = None,
+    ) -> int:
+        """Erase a row, or the given columns and families of it; the txn.
+
+        ``until`` spares versions with a later timestamp; ``timestamp`` erases the one version of
+        each column that has exactly this one.
+        """
+        core = self.core
+        deadline = core.world.deadline(timeout)
+        pending = core.start(core.delete_request(key, columns, until, timestamp), deadline)
+        return pending.wait(deadline.remaining_us())
+
+    def batch(self, *, timeout: Timeout = None) -> Batch:
+        """Many puts and deletes, buffered, sent in parts, durable at the end of the ``with``.
+
+        ``timeout`` holds for each part.
+        """
+        self.core.handle.check()
+        return Batch(self.core, timeout)
+
+    def write(
+        self,
+        data: object,
+        *,
+        row: str | Sequence[str] | None = None,
+        nulls: NullRule = "skip",
+        shape: InputShape | None = None,
+        atomic: bool = False,
+        timeout: Timeout = None,
+    ) -> int:
+        """Write an Arrow table, a DataFrame or another Arrow stream; the highest txn.
+
+        It is a table of cells, or of wide rows: a key column (``row`` says which; ``"row"`` by
+        default) and one column for each column. ``nulls="delete"`` erases columns where a wide row
+        has null. Each part is atomic within a tablet, and small tables are one part; with
+        ``atomic`` any table is. ``timeout`` holds for each part.
+        """
+        return write(
+            self.core, data, row=row, nulls=nulls, shape=shape, atomic=atomic, timeout=timeout
+        )
+
+    # Reading.
+
+    def get(
+        self,
+        key: Key,
+        columns: Columns = None,
+        *,
+        versions: int | None = 1,
+        time: TimeRange | None = None,
+        filters: Filters = (),
+        cells_per_row: int | None = None,
+        at: At = None,
+        timeout: Timeout = None,
+    ) -> Row | None:
+        """One row, or ``None`` if it has no cells that are asked for.
+
+        ``versions`` newest of each column (``None``: all) with ``time[0] <= timestamp < time[1]``.
+        ``at`` reads the past: a txn, a time, or the name of a snapshot.
+        """
+        core = self.core
+        spec = core.cell_spec(columns, versions, time, filters, cells_per_row, at)
+        encoder = core.encoder
+        row = encoder.row(key)
+        deadline = core.world.deadline(timeout)
+        found, _ = deadline.insist(lambda: core.backend.read_row(row, spec))
+        return None if found is None else Row(row, found, encoder.schema)
+
+    def get_many(
+        self,
+        keys: Iterable[Key],
+        columns: Columns = None,
+        *,
+        versions: int | None = 1,
+        time: TimeRange | None = None,
+        filters: Filters = (),
+        cells_per_row: int | None = None,
+        at: At = None,
+        timeout: Timeout = None,
+    ) -> Rows:
+        """Many rows by key, all of one moment, in the order of ``keys``; see :meth:`get`."""
+        core = self.core
+        spec = core.cell_spec(columns, versions, time, filters, cells_per_row, at)
+        if isinstance(keys, str | bytes):
+            raise InvalidArgument(f"keys is a list of keys, not one: {keys!r:.80}")
+        encoder = core.encoder
+        rows = tuple(map(encoder.row, keys))
+        many = ReadSpec(rows=rows, **fields_of(spec))
+        deadline = core.world.deadline(timeout)
+        cells, txn = deadline.insist(lambda: core.backend.read_rows(many))
+        return Rows(rows, cells, txn, encoder.schema)
+
+    def scan(
+        self,
+        rows: object = None,
+        columns: Columns = None,
+        *,
+        prefix: object = None,
+        versions: int | None = 1,
+        time: TimeRange | None = None,
+        filters: Filters = (),
+        cells_per_row: int | None = None,
+        at: At = None,
+        limit: int | None = None,
+        reverse: bool = False,
+        shape: Shape = "cells",
+        timeout: Timeout = None,
+    ) -> Scan:
+        """Rows in key order: nothing is read before the result is iterated or converted.
+
+        ``rows`` is a pair (start, end), the end not included, or a list of pairs; ``None`` in a
+        pair is open, and the first parts of a composite key will do. ``prefix`` selects the rows
+        that begin with it. ``shape="rows"`` gives wide Arrow tables.
+        """
+        cells = self.core.cell_spec(columns, versions, time, filters, cells_per_row, at)
+        ranges = self.core.encoder.ranges(rows, prefix)
+        spec = ScanSpec(ranges=ranges, limit=limit, reverse=reverse, **fields_of(cells))
+        return Scan(self.core, spec, shape, timeout)
+
+    # Reading, deciding, writing.
+
+    def mutate_if(
+        self,
+        key: Key,
+        conditions: Conditions,
+        *,
+        put: Values | None = None,
+        delete: Columns | bool = None,
+        timeout: Timeout = None,
+    ) -> int | None:
+        """Write if every column has the value given (``None``: no cell); the txn, or ``None``.
+
+        ``delete`` names columns, or is ``True`` for the whole row. What is put survives it.
+        """
+        core = self.core
+        row = core.encoder.row(key)
+        columns = condition_columns(conditions)
+        decide = conditional(core.encoder, row, conditions, put, delete)
+        deadline = core.world.deadline(timeout)
+        started = core.start_update(row, columns, decide, deadline)
+        return None if started.pending is None else started.pending.wait(deadline.remaining_us())
+
+    def increment(
+        self, key: Key, column: ColumnName, by: int = 1, *, timeout: Timeout = None
+    ) -> int:
+        """Add to a counter (int64, or eight bytes, big-endian), which begins at 0; its new value.
+
+        A counter that would overflow is refused and stays what it is.
+        """
+        core = self.core
+        row = core.encoder.row(key)
+        deadline = core.world.deadline(timeout)
+        decide = increment(core.encoder, row, column, by)
+        started = core.start_update(row, one_column(column), decide, deadline)
+        assert started.pending is not None
+        started.pending.wait(deadline.remaining_us())
+        return started.answer
+
+    def append(
+        self, key: Key, column: ColumnName, tail: bytes | str, *, timeout: Timeout = None
+    ) -> bytes:
+        """Lengthen a value of bytes or text, which begins empty; all its bytes now."""
+        core = self.core
+        row = core.encoder.row(key)
+        deadline = core.world.deadline(timeout)
+        decide = append(core.encoder, row, column, tail)
+        started = core.start_update(row, one_column(column), decide, deadline)
+        assert started.pending is not None
+        started.pending.wait(deadline.remaining_us())
+        return started.answer
+
+    def transaction(self, key: Key, *, timeout: Timeout = None) -> Transaction:
+        """Read and write one row, unless others write it meanwhile: then ``StaleRow``."""
+        self.core.handle.check()
+        return Transaction(self.core, key, timeout)
+
+    # Tablets and files.
+
+    def tablets(self) -> tuple[TabletInfo, ...]:
+        """The tablets, in row order."""
+        self.core.handle.check()
+        return self.core.backend.tablets()
+
+    def sample_keys(self, count: int = SAMPLES_DEFAULT) -> list[bytes]:
+        """Row keys that cut the table into parts of about equal size."""
+        self.core.handle.check()
+        return list(self.core.backend.sample_keys(count))
+
+    def split(self, key: Key) -> None:
+        """Make ``key`` the first row of a tablet."""
+        self.core.handle.check()
+        self.core.backend.split(self.core.encoder.border(key))
+
+    def join(self, key: Key) -> None:
+        """Join the tablet that begins at ``key`` with the one before it."""
+        self.core.handle.check()
+        self.core.backend.join(self.core.encoder.border(key))
+
+    def flush(self) -> None:
+        """Write everything in memory to files."""
+        self.core.handle.check()
+        self.core.backend.flush()
+
+    def compact(self, rows: object = None) -> None:
+        """Rewrite the files of all tablets that overlap ``rows``, one for each group."""
+        self.core.handle.check()
+        self.core.backend.compact(self.core.encoder.range(rows))
+
+    def truncate(self, rows: object = None) -> None:
+        """Remove all cells of ``rows``, or of the table, and their history."""
+        self.core.handle.check()
+        self.core.backend.truncate(self.core.encoder.range(rows))
+
+    # Snapshots.
+
+    def snapshot(self, name: str) -> int:
+        """Keep the table as it is now readable under ``name`` (``at=name``); its txn."""
+        self.core.handle.check()
+        return self.core.backend.snapshot(name)
+
+    def drop_snapshot(self, name: str) -> None:
+        """Let go of a snapshot."""
+        self.core.handle.check()
+        self.core.backend.drop_snapshot(name)
+
+    def snapshots(self) -> dict[str, int]:
+        """Names and txns of the snapshots."""
+        self.core.handle.check()
+        return self.core.backend.snapshots()
+
+    def clone(self, new_name: str) -> Table:
+        """A writable copy under a new name, which shares all files with this table."""
+        return self._clone_table(self.name, new_name)
+
+
+def fields_of(spec: CellSpec) -> dict[str, Any]:
+    """What a specification of cells says, as arguments of one of rows."""
+    return msgspec.structs.asdict(spec)
+
+
+def one_column(column: ColumnName) -> ColumnSelection:
+    """The selection of exactly one column."""
+    return selection((Column.parse(column),))

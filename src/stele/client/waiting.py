@@ -1,0 +1,104 @@
+"""How calls wait: deadlines, and patience with what asks to be tried again in a moment.
+
+Every call has a deadline. Within it, a full budget (``Throttled``) and a failed read of the disk
+(``TransientIoError``) are waited out, longer after each refusal; nothing of such a call has taken
+effect. When the deadline would pass first, the refusal itself is raised: it says more than "late".
+"""
+
+from __future__ import annotations
+
+import datetime
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias, TypeVar
+
+from stele.env.ports import Clock, Random
+from stele.errors import DeadlineExceeded, InvalidArgument, SteleError, Throttled, TransientIoError
+from stele.model.durations import DURATION_US_MAX, parse_duration
+from stele.rpc.backoff_policy import BackoffPolicy
+
+Timeout: TypeAlias = float | str | datetime.timedelta | None
+"""Seconds, or text such as ``"500ms"``, or a ``timedelta``; ``None`` is the default."""
+
+TIMEOUT_US_DEFAULT = 60_000_000
+"""Long enough for a flush to make room, short enough that nobody waits for ever."""
+
+US_PER_SECOND = 1_000_000
+
+RETRIED = (Throttled, TransientIoError)
+"""What a call that is refused so may simply try again: nothing of it has happened."""
+
+BACKOFF = BackoffPolicy(first_us=1_000, last_us=250_000)
+"""The first wait is shorter than a flush of a few pages, the last one about a whole flush."""
+
+T = TypeVar("T")
+
+
+def pause_thread(duration_us: int) -> None:
+    """Let the thread rest; the pause of those who have nothing to be woken by."""
+    threading.Event().wait(duration_us / US_PER_SECOND)
+
+
+@dataclass(frozen=True, slots=True)
+class ClientWorld:
+    """What the client needs of the world."""
+
+    clock: Clock
+    random: Random
+    pause: Callable[[int], None] = pause_thread
+
+    def deadline(self, timeout: Timeout = None) -> Deadline:
+        """The moment until which a call that begins now may take."""
+        return Deadline(self, self.clock.monotonic_us() + timeout_us(timeout))
+
+
+def timeout_us(timeout: Timeout) -> int:
+    """A timeout in microseconds; bare numbers are seconds.
+
+    >>> timeout_us(1.5), timeout_us("250ms"), timeout_us(None)
+    (1500000, 250000, 60000000)
+    """
+    if timeout is None:
+        return TIMEOUT_US_DEFAULT
+    if isinstance(timeout, int | float) and not isinstance(timeout, bool):
+        if not 0 <= timeout <= DURATION_US_MAX / US_PER_SECOND:
+            raise InvalidArgument(f"timeout is a number of seconds from 0, not {timeout!r}")
+        return round(timeout * US_PER_SECOND)
+    return parse_duration(timeout, "timeout")
+
+
+@dataclass(slots=True)
+class Deadline:
+    """When a call must end, and how often it was refused so far."""
+
+    world: ClientWorld
+    ends_us: int
+    refusals: int = 0
+
+    def remaining_us(self) -> int:
+        """What is left, at least 0."""
+        return max(0, self.ends_us - self.world.clock.monotonic_us())
+
+    def check(self, what: str) -> None:
+        """Give up on ``what`` when the time is over."""
+        if not self.remaining_us():
+            raise DeadlineExceeded(f"{what} was not done within its timeout")
+
+    def wait_us(self, error: SteleError) -> int:
+        """How long to wait after a refusal; raises it when that would be too long."""
+        self.refusals += 1
+        dice = self.world.random.below(BACKOFF.span_us(self.refusals) // 2)
+        wait_us = BACKOFF.wait_us(self.refusals, dice)
+        if wait_us > self.remaining_us():
+            raise error
+        return wait_us
+
+    def insist(self, call: Callable[[], T]) -> T:
+        """Make a call, again while it is refused for the moment and time is left."""
+        while True:
+            try:
+                return call()
+            except RETRIED as error:
+                wait_us = self.wait_us(error)
+            self.world.pause(wait_us)
