@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from unittest import mock
 
 import pytest
 
@@ -169,3 +170,23 @@ async def test_two_channels_do_not_share_fate() -> None:
         await asyncio.gather(one.connect(), other.connect())
         await one.close()
         assert (await other.call(world.echo.plain, Text("fine"))).text == "fine"
+
+
+async def test_a_channel_of_the_parent_process_is_refused() -> None:
+    async with World() as world:
+        channel = world.channel()
+        await channel.call(world.echo.plain, Text())
+        (session,) = world.server.sessions
+        with mock.patch.object(channel._fork, "inherited", True):
+            for use in (
+                channel.call(world.echo.plain, Text()),
+                channel.call_attached(world.echo.plain, Text()),
+                channel.stream(world.echo.count, Text()),
+            ):
+                with pytest.raises(StaleHandle, match="fork"):
+                    await use
+            with pytest.raises(StaleHandle, match="fork"):
+                channel.send(world.echo.note, Text())
+            await channel.close()
+        assert world.server.sessions == {session}
+        assert (await channel.call(world.echo.plain, Text("mine"))).text == "mine"

@@ -19,10 +19,12 @@ from stele.errors import (
     Unavailable,
     UnsupportedFormat,
 )
+from stele.rpc import wire_format as wire
 from stele.rpc.connection_states import State
+from stele.rpc.framing import encode_frame
 from stele.rpc.identity import Role, allow
 from stele.rpc.limits import Limits
-from stele.rpc.service import Context, Registry, Reply, Service
+from stele.rpc.service import Context, Registry, Reply, Service, encode_message
 from stele.rpc.wire_format import Origin
 from tests.unit.rpc.support import Text, World, settle
 
@@ -182,19 +184,17 @@ async def test_cancelling_a_call_cancels_its_handler() -> None:
 async def test_a_handler_that_never_began_is_released_too() -> None:
     async with World() as world:
         slow = world.echo.on_echo = Slow()
-        channel = world.channel()
-        await channel.connect()
-        call = asyncio.ensure_future(channel.call(world.echo.echo, Text()))
-        await asyncio.sleep(0)
+        await world.channel().connect()
         (session,) = world.server.sessions
-        while not session.inflight:
-            await asyncio.sleep(0)
-        session.cut(Unavailable("now"))
-        with pytest.raises(Unavailable):
-            await call
+        body = encode_message(Text())
+        session.received(
+            encode_frame(wire.REQUEST, world.echo.echo.number, 1, 0, 0, body)
+            + encode_frame(wire.CANCEL, 0, 1, 0, 0)
+        )
+        assert session.inflight == 1
         await settle()
         assert session.inflight == 0
-        assert slow.started.is_set() == slow.stopped.is_set()
+        assert not slow.started.is_set()
 
 
 async def test_closing_a_stream_stops_its_generator() -> None:
@@ -275,9 +275,13 @@ async def test_reading_stops_while_a_peer_does_not_read() -> None:
         ]
         await settle()
         assert session.reading_paused
+        late = asyncio.ensure_future(channel.call(world.echo.echo, Text("late")))
+        await settle()
+        assert world.echo.contexts == []
         session.writable(True)
         assert {reply.text for reply in await asyncio.gather(*replies)} == {"x" * 400}
-        assert not session.reading_paused
+        assert (await late).text == "late"
+        assert len(world.echo.contexts) == 1
 
 
 async def test_a_stream_waits_for_its_reader() -> None:
