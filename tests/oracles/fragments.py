@@ -63,8 +63,11 @@ def table_of(pieces: Sequence[Sequence[Cell]]) -> CutBlocks:
     return CutBlocks([block_of(piece).with_families(families) for piece in pieces])
 
 
-def index_of(pieces: Sequence[Sequence[Cell]]) -> RowIndex:
-    return RowIndex([piece[0].row for piece in pieces], np.array(continues(pieces), np.uint8))
+def index_of(pieces: Sequence[Sequence[Cell]], *, bounded: bool = False) -> RowIndex:
+    """The index of some pieces; ``bounded`` if it is to know the last row."""
+    flags = np.array(continues(pieces), np.uint8)
+    last_row = pieces[-1][-1].row if bounded else None
+    return RowIndex([piece[0].row for piece in pieces], flags, last_row)
 
 
 def fragment_of(
@@ -74,7 +77,7 @@ def fragment_of(
     pieces = cut(reference.cells, cuts)
     table = table_of(pieces)
     fragment = PointFragment(
-        index_of(pieces),
+        index_of(pieces, bounded=len(reference.cells) % 2 == 0),
         table,
         table.stored[0].families,
         columns=reference.columns,

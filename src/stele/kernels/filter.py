@@ -43,11 +43,17 @@ UNLIMITED = (1 << 63) - 1
 
 Mask = npt.NDArray[np.bool_]
 
+_FIELDS = (
+    ("row", ROW_LISTS, ROW_LIST_COUNT),
+    ("qualifier", QUALIFIER_LISTS, QUALIFIER_LIST_COUNT),
+    ("value", VALUE_LISTS, VALUE_LIST_COUNT),
+)
+
 
 class ByteFilters:
     """Everything that can be decided by byte ranges, ready for the kernel."""
 
-    __slots__ = ("_columns", "_lists", "parameters")
+    __slots__ = ("_owners", "parameters")
 
     def __init__(
         self,
@@ -58,25 +64,20 @@ class ByteFilters:
         rows_max: int | None = None,
     ):
         self.parameters: Ints = np.zeros(FILTER_WORDS, np.int64)
-        self._columns = None
-        if not columns.is_everything:
-            self._columns = ByteRanges([columns.ranges(family) for family in families])
-            self.parameters[COLUMNS] = self._columns.address
-        self._lists = [
-            self._add("row", filters, ROW_LISTS, ROW_LIST_COUNT),
-            self._add("qualifier", filters, QUALIFIER_LISTS, QUALIFIER_LIST_COUNT),
-            self._add("value", filters, VALUE_LISTS, VALUE_LIST_COUNT),
-        ]
         self.parameters[CELLS_PER_ROW] = UNLIMITED if cells_per_row is None else cells_per_row
         self.parameters[ROWS_MAX] = UNLIMITED if rows_max is None else rows_max
-
-    def _add(self, field: str, filters: Sequence[Filter], lists: int, count: int) -> ByteRanges:
-        ranges = ByteRanges(
-            [one.ranges for one in filters if one.field == field and one.ranges is not None]
-        )
-        self.parameters[lists] = ranges.address
-        self.parameters[count] = ranges.count
-        return ranges
+        self._owners = []
+        if not columns.is_everything:
+            ranges = ByteRanges([columns.ranges(family) for family in families])
+            self.parameters[COLUMNS] = ranges.address
+            self._owners.append(ranges)
+        for field, lists, count in _FIELDS if filters else ():
+            ranges = ByteRanges(
+                [one.ranges for one in filters if one.field == field and one.ranges is not None]
+            )
+            self.parameters[lists] = ranges.address
+            self.parameters[count] = ranges.count
+            self._owners.append(ranges)
 
 
 def apply_byte_filters(selection: Selection, filters: ByteFilters) -> tuple[Selection, int]:

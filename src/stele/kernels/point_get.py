@@ -30,7 +30,7 @@ from stele.kernels.block import (
     VALUE_OFFSETS,
 )
 from stele.kernels.bloom import hash_bytes, may_contain_hash
-from stele.kernels.compare import compare_bytes, compare_row, row_end
+from stele.kernels.compare import compare_bytes, compare_row, prefix_after, row_end
 from stele.kernels.filter_runs import CELLS_PER_ROW, holds_column, holds_value
 from stele.kernels.jit import callee, quick
 from stele.kernels.memory import (
@@ -68,9 +68,9 @@ from stele.kernels.point_index import (
     Ints,
 )
 from stele.kernels.resolve_runs import READ_LISTS, resolve_runs
-from stele.kernels.row_index import find_block, first_block_of
+from stele.kernels.row_index import COMMON, find_block, first_block_of, guess_cell, is_bounded
 from stele.kernels.runs import RUN_BYTES, Runs, store_run
-from stele.kernels.search import find_row
+from stele.kernels.search import find_row, find_row_near
 from stele.kernels.sources import ACTS_ON, CLEAN, FAMILY_MAP, SAME_CODES, SOURCE_WIDTH
 
 CELL_HEAD = struct.Struct("<HHIqq")
@@ -138,10 +138,15 @@ def enter_block(fragment: int, descriptor: int, source: int) -> None:
 
 
 @callee
-def find_span(source: int, row: int, length: int) -> tuple[int, int]:
-    """Where the cells of a row begin and end in a block."""
-    count = load_i64(source + 8 * COUNT)
-    start = find_row(source, count, row, length, 0)
+def find_span(fragment: int, block: int, source: int, row: int, length: int) -> tuple[int, int]:
+    """Where the cells of a row begin and end in a block that the index names for it."""
+    count, skip = load_i64(source + 8 * COUNT), load_i64(fragment + 8 * COMMON)
+    if is_bounded(fragment, block):
+        prefix = prefix_after(row, length, skip)
+        guess = guess_cell(fragment, block, count, prefix)
+        start = find_row_near(source, count, row, length, prefix, skip, guess)
+    else:
+        start = find_row(source, count, row, length, 0)
     if start == count or compare_row(source, start, row, length) != 0:
         return start, start
     return start, row_end(source, start, count)
@@ -179,7 +184,7 @@ def _find_cells(
                 store_i64(scratch + 8 * MISSING_BLOCK, at)
                 return sources, cells, MISSING - number
             store_i8(load_i64(fragment + 8 * USED) + at, 1)
-            start, stop = find_span(descriptor, row, length)
+            start, stop = find_span(fragment, at, descriptor, row, length)
             if start == stop:
                 continue
             if sources < sources_max:

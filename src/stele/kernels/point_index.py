@@ -2,16 +2,16 @@
 
 Each reference, to a file or to a run in memory, is one row of ``FRAGMENT_WIDTH`` int64:
 
-    0–5   the index of its first rows, see ``stele.kernels.row_index``
-    6     BLOCK_MATRIX       address of a descriptor for each block (COUNT 0: not in memory)
-    7     USED               address of a byte for each block, set to 1 by whoever reads it
-    8     FAMILY_ENTRIES     address of the table from its family codes to the common ones
-    9     ROW_ERASURES_REACH address of the table of families its row erasures act on
-    10    TXN_COLUMN         address of so many copies of the reference's txn as a block may have
+    0–7   the index of its first rows, see ``stele.kernels.row_index``
+    8     BLOCK_MATRIX       address of a descriptor for each block (COUNT 0: not in memory)
+    9     USED               address of a byte for each block, set to 1 by whoever reads it
+    10    FAMILY_ENTRIES     address of the table from its family codes to the common ones
+    11    ROW_ERASURES_REACH address of the table of families its row erasures act on
+    12    TXN_COLUMN         address of so many copies of the reference's txn as a block may have
                              cells; 0 when cells carry their own
-    11    FENCE_START, 12 its length
-    13    FENCE_END, 14 its length (-1: no end)
-    15    BLOOMS             address of two int64 for each block: where its bloom filter lies and
+    13    FENCE_START, 14 its length
+    15    FENCE_END, 16 its length (-1: no end)
+    17    BLOOMS             address of two int64 for each block: where its bloom filter lies and
                              how many blocks of bits it has (0: not in memory); or 0 for no filters
 
 Blocks come and go in ``BlockTable``: the cache writes a descriptor when a block is loaded and
@@ -38,19 +38,22 @@ from stele.model.ranges import EVERYTHING, RowRange
 
 Ints = npt.NDArray[np.int64]
 
-BLOCK_MATRIX = 6
-USED = 7
-FAMILY_ENTRIES = 8
-ROW_ERASURES_REACH = 9
-TXN_COLUMN = 10
-FENCE_START = 11
-FENCE_START_LENGTH = 12
-FENCE_END = 13
-FENCE_END_LENGTH = 14
-BLOOMS = 15
-FRAGMENT_WIDTH = 16
+BLOCK_MATRIX = INDEX_WIDTH
+USED = INDEX_WIDTH + 1
+FAMILY_ENTRIES = INDEX_WIDTH + 2
+ROW_ERASURES_REACH = INDEX_WIDTH + 3
+TXN_COLUMN = INDEX_WIDTH + 4
+FENCE_START = INDEX_WIDTH + 5
+FENCE_START_LENGTH = INDEX_WIDTH + 6
+FENCE_END = INDEX_WIDTH + 7
+FENCE_END_LENGTH = INDEX_WIDTH + 8
+BLOOMS = INDEX_WIDTH + 9
+FRAGMENT_WIDTH = INDEX_WIDTH + 10
 
 NO_END = -1
+
+RESTRICTIONS_MAX = 64
+"""How many sets of columns an index is kept ready for: programs ask for the same few."""
 
 
 class BlockTable(Protocol):
@@ -126,9 +129,8 @@ class PointFragment:
     @staticmethod
     def in_memory(block: Block, columns: ColumnSet = ALL_COLUMNS) -> PointFragment:
         """A run in memory."""
-        return PointFragment(
-            RowIndex([block.row(0)]), OneBlock(block), block.families, columns=columns
-        )
+        index = RowIndex([block.row(0)], last_row=block.row(block.count - 1))
+        return PointFragment(index, OneBlock(block), block.families, columns=columns)
 
     def _set_fence(self, fence: RowRange) -> object:
         text = np.frombuffer(fence.start + (fence.end or b"") or b"\x00", np.uint8).copy()
@@ -152,11 +154,14 @@ class PointFragment:
 
 
 class PointIndex:
-    """The references of a tablet at one moment. Immutable; make another when they change."""
+    """The references of a tablet at one moment, for reads of some columns.
 
-    __slots__ = ("_tables", "families", "fragments", "listed", "matrix")
+    Immutable; make another when the references change.
+    """
 
-    def __init__(self, fragments: Sequence[PointFragment]):
+    __slots__ = ("_restricted", "_tables", "families", "fragments", "listed", "matrix")
+
+    def __init__(self, fragments: Sequence[PointFragment], columns: ColumnSet = ALL_COLUMNS):
         self.fragments = tuple(fragments)
         lists = {fragment.families for fragment in fragments}
         self.families: Families = (
@@ -164,13 +169,27 @@ class PointIndex:
         )
         self.matrix: Ints = np.zeros((max(len(self.fragments), 1), FRAGMENT_WIDTH), np.int64)
         self._tables = []
+        seen = set()
         for number, fragment in enumerate(self.fragments):
-            table = family_table(fragment.families, self.families, fragment.columns)
+            reached = fragment.columns.intersect(columns)
+            table = family_table(fragment.families, self.families, reached)
             row = self.matrix[number]
             row[:] = fragment.numbers
             row[FAMILY_ENTRIES] = table.entries_address
             row[ROW_ERASURES_REACH] = table.acts_on_address
             self._tables.append(table)
-        columns = {fragment.columns for fragment in fragments}
-        self.listed = len(columns) > 1
+            seen.add(reached)
+        self.listed = len(seen) > 1
         """Whether row erasures of the references reach different families."""
+        self._restricted: dict[ColumnSet, PointIndex] = {}
+
+    def restricted(self, columns: ColumnSet) -> PointIndex:
+        """The same references for reads of some columns only."""
+        if columns.is_everything:
+            return self
+        index = self._restricted.get(columns)
+        if index is None:
+            if len(self._restricted) >= RESTRICTIONS_MAX:
+                self._restricted.clear()
+            index = self._restricted[columns] = PointIndex(self.fragments, columns)
+        return index

@@ -106,7 +106,14 @@ def _locate_blocks(
 
 @bulk
 def _find_spans(
-    matrix: Ints, segments: Segments, count: int, offsets: int, data: int, spans: Segments
+    fragments: Ints,
+    places: Segments,
+    matrix: Ints,
+    segments: Segments,
+    count: int,
+    offsets: int,
+    data: int,
+    spans: Segments,
 ) -> int:
     """Where each segment's cells lie in its block; returns the most cells that one key has."""
     most, cells, last = 0, 0, -1
@@ -114,8 +121,10 @@ def _find_spans(
         key = segments[number, 0]
         begin = load_i32(offsets + 4 * key)
         length = load_i32(offsets + 4 * key + 4) - begin
-        source = address_of(matrix) + 8 * SOURCE_WIDTH * segments[number, 1]
-        start, stop = find_span(source, data + begin, length)
+        slot = segments[number, 1]
+        fragment = address_of(fragments) + 8 * FRAGMENT_WIDTH * places[slot, 0]
+        source = address_of(matrix) + 8 * SOURCE_WIDTH * slot
+        start, stop = find_span(fragment, places[slot, 1], source, data + begin, length)
         spans[number, 0], spans[number, 1] = start, stop
         cells = stop - start if key != last else cells + stop - start
         last, most = key, max(most, cells)
@@ -172,14 +181,16 @@ class ManyRows:
 def read_many(
     index: PointIndex, keys: Sequence[bytes] | pa.BinaryArray, view: ReadView
 ) -> ManyRows:
-    """What a read sees of many rows. The columns of the view are those of the references."""
-    rows = BinaryKeys(keys)
+    """What a read sees of many rows."""
+    index, rows = index.restricted(view.columns), BinaryKeys(keys)
     segments, places = _locate_all(index, rows)
     blocks = [index.fragments[at].table.get(block) for at, block in places.tolist()]
     matrix = _source_rows(index, places, blocks)
     spans = np.empty_like(segments)
     count = len(segments)
-    most = _find_spans(matrix, segments, count, rows.offsets, rows.data, spans)
+    most = _find_spans(
+        index.matrix, places, matrix, segments, count, rows.offsets, rows.data, spans
+    )
     total = int((spans[:, 1] - spans[:, 0]).sum())
     out, totals = empty_runs(total), np.zeros(TOTALS_WORDS, np.int64)
     cells = np.zeros(rows.count, np.int64)

@@ -58,13 +58,15 @@ class PackedCell(NamedTuple):
     value: bytes
 
 
-@dataclass(frozen=True, slots=True)
 class PackedRow:
     """The visible cells of one row in cell order, decoded when they are asked for."""
 
-    row: bytes
-    families: Families
-    data: bytes
+    __slots__ = ("data", "families", "row")
+
+    def __init__(self, row: bytes, families: Families, data: bytes):
+        self.row = row
+        self.families = families
+        self.data = data
 
     def __iter__(self) -> Iterator[PackedCell]:
         data, at, head = self.data, 0, CELL_HEAD.size
@@ -151,7 +153,7 @@ class PointReader:
         filters: ByteFilters | None = None,
         scratch: PointScratch | None = None,
     ):
-        self._index = index
+        self._index = index = index.restricted(view.columns)
         self._view = view
         self._read = view.parameters(listed=index.listed)
         self._filters = filters or ByteFilters(index.families)

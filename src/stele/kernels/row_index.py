@@ -10,9 +10,10 @@ In memory, for kernels, an index is one row of ``INDEX_WIDTH`` int64:
     BLOCKS         number of blocks, at least 1
     FIRST_OFFSETS  address of BLOCKS + 1 int32, as in a binary array
     FIRST_BYTES    address of the bytes of the first rows
-    PREFIXES       address of BLOCKS uint64
-    COMMON         how many leading bytes all first rows share
+    PREFIXES       address of BLOCKS + 1 uint64; the last one is that of the last row, if known
+    COMMON         how many leading bytes all first rows, and the last row if known, share
     CONTINUES      address of BLOCKS bytes: 1 where the last row of a block goes on in the next
+    LAST_ROW       address of the last row, LAST_LENGTH its length (-1: not known)
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import pyarrow as pa
 
 from stele.kernels.compare import compare_bytes, prefix_after, shared_length
 from stele.kernels.jit import bulk, callee, quick
-from stele.kernels.memory import address_of, load_i32, load_i64, load_u8, load_u64
+from stele.kernels.memory import Word, address_of, load_i32, load_i64, load_u8, load_u64
 from stele.kernels.search import BinaryKeys
 from stele.model.ranges import RowRange
 
@@ -35,10 +36,14 @@ FIRST_BYTES = 2
 PREFIXES = 3
 COMMON = 4
 CONTINUES = 5
-INDEX_WIDTH = 6
+LAST_ROW = 6
+LAST_LENGTH = 7
+INDEX_WIDTH = 8
 
-BEFORE = -1
-"""What a search answers for a row that lies before all blocks."""
+NOWHERE = -1
+"""What a search answers for a row that lies before all blocks, or behind the last row."""
+
+UNKNOWN = -1
 
 Ints = npt.NDArray[np.int64]
 
@@ -54,12 +59,15 @@ def _compare_first(index: int, block: int, row: int, length: int) -> int:
 
 @callee
 def find_block(index: int, row: int, length: int) -> int:
-    """The last block whose first row is not above a key, or ``BEFORE``."""
+    """The last block whose first row is not above a key, or ``NOWHERE``."""
     count, common = load_i64(index + 8 * BLOCKS), load_i64(index + 8 * COMMON)
+    last, last_length = load_i64(index + 8 * LAST_ROW), load_i64(index + 8 * LAST_LENGTH)
+    if last_length != UNKNOWN and compare_bytes(last, last_length, row, length) < 0:
+        return NOWHERE
     first_row = load_i64(index + 8 * FIRST_BYTES) + load_i32(load_i64(index + 8 * FIRST_OFFSETS))
     head = compare_bytes(first_row, common, row, min(length, common))
     if head != 0:
-        return BEFORE if head > 0 else count - 1
+        return NOWHERE if head > 0 else count - 1
     prefix, prefixes = prefix_after(row, length, common), load_i64(index + 8 * PREFIXES)
     low, high = 0, count
     while low < high:
@@ -83,6 +91,25 @@ def first_block_of(index: int, block: int, row: int, length: int) -> int:
     ):
         block -= 1
     return block
+
+
+@callee
+def is_bounded(index: int, block: int) -> bool:
+    """Whether all rows of a block are known to share what is common to the first rows."""
+    if block + 1 < load_i64(index + 8 * BLOCKS):
+        return True
+    return load_i64(index + 8 * LAST_LENGTH) != UNKNOWN
+
+
+@callee
+def guess_cell(index: int, block: int, cells: int, prefix: Word) -> int:
+    """About where in a bounded block a key is, if the rows of the block are spread evenly."""
+    prefixes = load_i64(index + 8 * PREFIXES) + 8 * block
+    first, following = load_u64(prefixes), load_u64(prefixes + 8)
+    if prefix <= first or following <= first:
+        return 0
+    share = np.float64(prefix - first) / np.float64(following - first)
+    return min(int(share * cells), cells - 1)
 
 
 @bulk
@@ -125,7 +152,11 @@ def _find_many(index: Ints, offsets: int, data: int, found: Ints) -> None:
 
 
 class RowIndex:
-    """The immutable index of one fragment, or of a single block."""
+    """The immutable index of one fragment, or of a single block.
+
+    With the last row known, searches in the last block are as quick as in the others, and rows
+    behind it need no block at all.
+    """
 
     __slots__ = ("_continues", "_keys", "_prefixes", "blocks", "numbers")
 
@@ -133,26 +164,37 @@ class RowIndex:
         self,
         first_rows: Sequence[bytes] | pa.BinaryArray,
         continues: npt.NDArray[np.uint8] | None = None,
+        last_row: bytes | None = None,
     ):
-        keys = BinaryKeys(first_rows)
-        assert keys.count > 0, "an index has at least one block"
-        self._keys = keys
-        self.blocks = keys.count
-        self._continues = np.zeros(keys.count, np.uint8) if continues is None else continues
-        assert len(self._continues) == keys.count
-        self._prefixes = np.empty(keys.count, np.uint64)
+        self.blocks = len(first_rows)
+        assert self.blocks > 0, "an index has at least one block"
+        if last_row is not None:
+            first_rows = pa.concat_arrays(
+                [pa.array(first_rows, pa.binary()), pa.array([last_row], pa.binary())]
+            )
+        self._keys = keys = BinaryKeys(first_rows)
+        self._continues = np.zeros(self.blocks, np.uint8) if continues is None else continues
+        assert len(self._continues) == self.blocks
+        self._prefixes = np.zeros(keys.count, np.uint64)
         common = _fill_prefixes(keys.offsets, keys.data, self._prefixes)
         self.numbers: Ints = np.array(
             [
-                keys.count,
+                self.blocks,
                 keys.offsets,
                 keys.data,
                 self._prefixes.ctypes.data,
                 common,
                 self._continues.ctypes.data,
+                0,
+                UNKNOWN,
             ],
             np.int64,
         )
+        if last_row is not None:
+            end = keys.owner.offset + self.blocks
+            start = int(np.frombuffer(keys.owner.buffers()[1], np.int32)[end])
+            self.numbers[LAST_ROW] = keys.data + start
+            self.numbers[LAST_LENGTH] = len(last_row)
 
     def first_row(self, block: int) -> bytes:
         """The first row of a block."""
@@ -164,7 +206,7 @@ class RowIndex:
         return bool(self._continues[block])
 
     def find(self, row: bytes) -> int:
-        """The last block that may hold a row, or ``BEFORE``."""
+        """The last block that may hold a row, or ``NOWHERE``."""
         return _find(self.numbers, row)
 
     def find_many(self, rows: Sequence[bytes] | pa.BinaryArray) -> Ints:

@@ -139,6 +139,28 @@ def test_a_bloom_filter_saves_the_load() -> None:
     assert table.loads == [1]
 
 
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [b"%08d" % number for number in range(3_000)],
+        [b"%08d" % (number**3) for number in range(464)],
+        sorted(b"k" * (number // 50) + bytes([number % 50]) for number in range(3_000)),
+        [b"same", *(b"same\xff" + b"%04d" % number for number in range(2_000)), b"tame"],
+    ],
+    ids=["evenly", "cubes", "lengths", "far away"],
+)
+def test_rows_are_found_however_they_are_spread(rows: list[bytes]) -> None:
+    cells = [Cell(row, "f", b"q%d" % n, 1, b"v", txn=1) for row in rows for n in range(3)]
+    for last in (len(cells) - 1, len(cells)):
+        fragment, table = fragment_of(Reference(cells[:last]), [1_200, 3_300])
+        for number in range(len(table.stored)):
+            table.load(number)
+        reader = PointReader(PointIndex([fragment]), ReadView())
+        for row in rows[::7]:
+            assert [cell.row for cell in found(reader, row)] == [row] * 3
+            assert reader.get(row + b"\x00") is None
+
+
 def test_an_erasure_in_one_fragment_hides_what_another_has() -> None:
     put, erasure = row_of(1)[0], Cell(b"r", "", b"", 9, op=Op.ERASE_ROW, txn=5)
     index = PointIndex([PointFragment.in_memory(block_of([cell])) for cell in (put, erasure)])

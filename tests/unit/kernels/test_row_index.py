@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stele.kernels.row_index import BEFORE, RowIndex
+from stele.kernels.row_index import NOWHERE, RowIndex
 from stele.model.cells import Cell
 from stele.model.ranges import RowRange
 from tests.oracles import strategies
@@ -33,6 +33,11 @@ def test_searches_find_the_blocks_that_may_hold_a_row(data: st.DataObject) -> No
     firsts = [piece[0].row for piece in pieces]
     expected = [sum(first <= row for first in firsts) - 1 for row in rows]
     assert [index.find(row) for row in rows] == expected
+    last = cells[-1].row
+    bounded = RowIndex(firsts, last_row=last)
+    assert [bounded.find(row) for row in rows] == [
+        NOWHERE if row > last else block for row, block in zip(rows, expected, strict=True)
+    ]
     assert index.find_many(pa.array(["x", *rows], pa.binary()).slice(1)).tolist() == expected
     assert [index.continues(block) for block in range(index.blocks)] == continues(pieces)
     assert [index.first_row(block) for block in range(index.blocks)] == firsts
@@ -64,7 +69,7 @@ def test_all_blocks_with_rows_of_a_range_are_found(data: st.DataObject) -> None:
 def test_a_slice_of_a_larger_array_is_an_index_too() -> None:
     rows = pa.array([b"a", b"common-1", b"common-2", b"common-3", b"z"], pa.binary()).slice(1, 3)
     index = RowIndex(rows)
-    assert [index.find(row) for row in (b"a", b"common", b"common-2x", b"d")] == [BEFORE, -1, 1, 2]
+    assert [index.find(row) for row in (b"a", b"common", b"common-2x", b"d")] == [NOWHERE, -1, 1, 2]
 
 
 def test_an_index_has_a_block_and_a_flag_for_each() -> None:
