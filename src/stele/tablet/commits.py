@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from stele.errors import InvalidCells, SteleError
 from stele.kernels.block import Block
+from stele.kernels.order import first_disorder
 from stele.kernels.row_records import encode_record
 from stele.kernels.search import row_lower_bound
 from stele.model.cells import ROW_ERASURE_FAMILY
@@ -137,7 +138,7 @@ def prepare(
         _check_families(set(batch.column("family").dictionary.to_pylist()), schema)
         return BatchCommit(batch)
     if not trusted:
-        validate_mutations(mutations, schema)
+        validate_mutations(mutations, schema, order_check=first_disorder)
     if not mutations.num_rows:
         raise InvalidCells("a batch has at least one mutation")
     return BatchCommit(mutations)

@@ -9,7 +9,8 @@ has of it.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -173,13 +174,16 @@ def _fragment(store: FragmentStore, reference: Reference) -> PointFragment:
     )
 
 
-def _by_tablet(view: TableView, keys: Sequence[bytes]) -> list[tuple[TabletConfig, list[bytes]]]:
-    parts: list[tuple[TabletConfig, list[bytes]]] = []
-    for key in keys:
-        config = view.layout.tablets.find(key)
-        assert config is not None
-        if parts and parts[-1][0] is config:
-            parts[-1][1].append(key)
-        else:
-            parts.append((config, [key]))
-    return parts
+def _by_tablet(
+    view: TableView, keys: Sequence[bytes]
+) -> Iterator[tuple[TabletConfig, Sequence[bytes]]]:
+    """Sorted keys, cut where tablets end."""
+    if not keys:
+        return
+    start = 0
+    for config in view.layout.tablets.overlapping(RowRange(keys[0], keys[-1] + b"\x00")):
+        end = config.rows.end
+        stop = len(keys) if end is None else bisect_left(keys, end, start)
+        if stop > start:
+            yield config, keys[start:stop]
+        start = stop

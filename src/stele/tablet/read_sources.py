@@ -30,7 +30,6 @@ class ReadCounters:
     blocks_from_cache: int = 0
     blocks_from_disk: int = 0
     cells_returned: int = 0
-    rows_returned: int = 0
 
 
 def read_view(layout: TableLayout, spec: CellSpec, txn: int) -> ReadView:

@@ -8,14 +8,17 @@ in memory, however large the tablet.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
 
+from stele.kernels.block import Block
 from stele.kernels.filter import filter_cells
-from stele.kernels.resolve import read_rule
+from stele.kernels.resolve import ReadView, read_rule
 from stele.kernels.selection import Selection
+from stele.kernels.sources import Source
 from stele.kernels.stream import merge_streams
 from stele.kernels.stream_reverse import merge_streams_reversed
 from stele.model.predicates import ScanSpec
@@ -51,6 +54,8 @@ class TableScan:
         self._closed = False
         self._counters = ReadCounters()
         self._rows_left = spec.limit
+        self._takes_all = spec == ScanSpec(ranges=spec.ranges, versions=spec.versions, at=spec.at)
+        """Nothing but rows, versions and time decides what is read."""
         self._batches = self._run()
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
@@ -82,14 +87,17 @@ class TableScan:
             "fragments": sorted(counters.fragments),
             "blocks_from_cache": counters.blocks_from_cache,
             "blocks_from_disk": counters.blocks_from_disk,
-            "rows": counters.rows_returned,
             "cells": counters.cells_returned,
         }
 
-    def _run(self) -> Any:
+    def _run(self) -> Generator[pa.RecordBatch, None, None]:
         for rows in self._pieces():
-            for selection in self._read(rows):
-                yield from self._batches_of(selection)
+            for found in self._read(rows):
+                if isinstance(found, Block):
+                    self._counters.cells_returned += found.count
+                    yield found.batch
+                else:
+                    yield from self._batches_of(found)
                 if self._rows_left == 0:
                     return
 
@@ -107,8 +115,8 @@ class TableScan:
                 ranges.insert(0, RowRange(piece.end, wanted.end))
             yield piece
 
-    def _read(self, rows: RowRange) -> Iterator[Selection]:
-        """The visible cells of a piece."""
+    def _read(self, rows: RowRange) -> Iterator[Selection | Block]:
+        """The visible cells of a piece; a block that is visible as it stands is not touched."""
         view = self._state.view()
         read = read_view(view.layout, self._spec, self.txn)
         if read.columns.is_empty:
@@ -126,8 +134,11 @@ class TableScan:
                 self._counters,
                 reverse=self._spec.reverse,
             )
-            merge = merge_streams_reversed if self._spec.reverse else merge_streams
-            yield from merge(streams, read_rule(read))
+            if len(streams) == 1 and self._takes_all:
+                yield from _clean_first(iter(streams[0]), read)
+            else:
+                merge = merge_streams_reversed if self._spec.reverse else merge_streams
+                yield from merge(streams, read_rule(read))
 
     def _ordered(self, tablets: tuple[TabletConfig, ...]) -> tuple[TabletConfig, ...]:
         return tablets[::-1] if self._spec.reverse else tablets
@@ -138,7 +149,16 @@ class TableScan:
             return
         if self._rows_left is not None:
             self._rows_left -= rows
-        self._counters.rows_returned += rows
         self._counters.cells_returned += kept.cells
         for block in kept.gather():
             yield block.batch
+
+
+def _clean_first(stream: Iterator[Source], read: ReadView) -> Iterator[Selection | Block]:
+    """A stream that has the rows to itself: its blocks, as long as all their cells are visible."""
+    for source in stream:
+        whole = all(family in source.columns for family in source.block.families)
+        if source.txn is not None or not (whole and read.passes(source)):
+            yield from merge_streams([chain([source], stream)], read_rule(read))
+            return
+        yield source.block
