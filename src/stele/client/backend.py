@@ -18,6 +18,7 @@ from stele.errors import SteleError
 from stele.model.mutations import MutationBatch
 from stele.model.predicates import CellSpec, ReadSpec, ScanSpec
 from stele.model.ranges import EVERYTHING, RowRange
+from stele.model.row import RowCells
 from stele.model.schema import Schema
 
 
@@ -107,7 +108,7 @@ class TableBackend(Protocol):
 
     def read_row(
         self, row: bytes, spec: CellSpec, visibility: Visibility = Visibility.DURABLE
-    ) -> tuple[pa.RecordBatch | None, int]:
+    ) -> tuple[RowCells | None, int]:
         """The cells of one row and the txn they were read at; ``None`` if the row has none."""
 
     def read_rows(self, spec: ReadSpec) -> tuple[pa.RecordBatch, int]:

@@ -25,6 +25,7 @@ from stele.model.columns import ColumnSelection
 from stele.model.filters import Filter
 from stele.model.mutations import MutationBatch
 from stele.model.predicates import CellSpec
+from stele.model.row import RowCells
 from stele.model.schema import Schema
 
 UPDATE_TRIES_MAX = 64
@@ -156,7 +157,7 @@ class TableCore:
         self,
         row: bytes,
         columns: ColumnSelection,
-        decide: Callable[[pa.RecordBatch | None], Decision[T]],
+        decide: Callable[[RowCells | None], Decision[T]],
         deadline: Deadline,
     ) -> Started[T]:
         """Read columns of a row as they are, decide, write if nobody was quicker, else again.

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import Self
 
-import pyarrow as pa
-
 from stele.client.backend import Pending, Visibility
 from stele.client.encoder import Columns, Key, Values
 from stele.client.table_core import Filters, TableCore
@@ -19,7 +17,7 @@ from stele.client.waiting import Deadline, Timeout
 from stele.errors import InvalidArgument
 from stele.model.mutations import MutationBatch
 from stele.model.predicates import CellSpec
-from stele.model.row import Row
+from stele.model.row import Row, RowCells
 
 
 class TransactionCore:
@@ -47,7 +45,7 @@ class TransactionCore:
             found, _ = self._read(fixed, Visibility.DURABLE)
         return None if found is None else Row(self.row, found, self.core.schema)
 
-    def _read(self, spec: CellSpec, visibility: Visibility) -> tuple[pa.RecordBatch | None, int]:
+    def _read(self, spec: CellSpec, visibility: Visibility) -> tuple[RowCells | None, int]:
         return self.deadline.insist(lambda: self.core.backend.read_row(self.row, spec, visibility))
 
     def put(self, values: Values, timestamp: Moment | None) -> None:

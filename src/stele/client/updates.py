@@ -9,14 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-import pyarrow as pa
-
 from stele.client.encoder import Columns, Encoder, Values
 from stele.client.table_core import Decision
 from stele.errors import InvalidArgument, InvalidCells
 from stele.model.columns import Column, ColumnSelection
 from stele.model.mutations import MutationBatch
-from stele.model.row import ColumnName
+from stele.model.row import ColumnName, RowCells, newest_values
 from stele.model.types import value_type
 
 Conditions: TypeAlias = Mapping[str, object] | Mapping[bytes, object] | Mapping[Column, object]
@@ -24,15 +22,6 @@ Conditions: TypeAlias = Mapping[str, object] | Mapping[bytes, object] | Mapping[
 
 _INT64 = value_type("int64")
 _APPENDABLE = ("string", "binary")
-
-
-def newest(found: pa.RecordBatch | None) -> dict[tuple[str, bytes], bytes]:
-    """The newest values of a row that was read, by family and qualifier."""
-    if found is None:
-        return {}
-    names = ("family", "qualifier", "value")
-    families, qualifiers, values = (found.column(name).to_pylist() for name in names)
-    return dict(zip(zip(families, qualifiers, strict=True), values, strict=True))
 
 
 def condition_columns(conditions: object) -> ColumnSelection:
@@ -51,7 +40,7 @@ def conditional(
     conditions: Conditions,
     put: Values | None,
     delete: Columns | bool,
-) -> Callable[[pa.RecordBatch | None], Decision[bool]]:
+) -> Callable[[RowCells | None], Decision[bool]]:
     """Write if every column has the value that the conditions give; ``delete=True`` is the row."""
     wanted = {
         encoder.place(name)[:2]: None if value is None else encoder.value(name, value)
@@ -67,8 +56,8 @@ def conditional(
     if not mutations:
         raise InvalidArgument("a conditional mutation has something to put or to delete")
 
-    def decide(found: pa.RecordBatch | None) -> Decision[bool]:
-        values = newest(found)
+    def decide(found: RowCells | None) -> Decision[bool]:
+        values = newest_values(found)
         holds = all(values.get(place) == value for place, value in wanted.items())
         return Decision(mutations if holds else None, holds)
 
@@ -77,15 +66,15 @@ def conditional(
 
 def increment(
     encoder: Encoder, row: bytes, column: ColumnName, by: int
-) -> Callable[[pa.RecordBatch | None], Decision[int]]:
+) -> Callable[[RowCells | None], Decision[int]]:
     """Add to a counter, which begins at 0: eight bytes, big-endian, signed."""
     family, qualifier, typed = encoder.place(column)
     if typed is not None and typed.type != _INT64:
         raise InvalidArgument(f"column {column!r} is of type {typed.type}; counters are int64")
     _INT64.encode(by)
 
-    def decide(found: pa.RecordBatch | None) -> Decision[int]:
-        old = newest(found).get((family, qualifier))
+    def decide(found: RowCells | None) -> Decision[int]:
+        old = newest_values(found).get((family, qualifier))
         count = by if old is None else _number(column, old) + by
         mutations = MutationBatch()
         try:
@@ -110,7 +99,7 @@ def _number(column: ColumnName, data: bytes) -> int:
 
 def append(
     encoder: Encoder, row: bytes, column: ColumnName, tail: object
-) -> Callable[[pa.RecordBatch | None], Decision[bytes]]:
+) -> Callable[[RowCells | None], Decision[bytes]]:
     """Lengthen a value, which begins empty, by bytes or text."""
     family, qualifier, typed = encoder.place(column)
     if typed is not None and typed.type.name not in _APPENDABLE:
@@ -119,8 +108,8 @@ def append(
         )
     end = encoder.value(column, tail)
 
-    def decide(found: pa.RecordBatch | None) -> Decision[bytes]:
-        value = newest(found).get((family, qualifier), b"") + end
+    def decide(found: RowCells | None) -> Decision[bytes]:
+        value = newest_values(found).get((family, qualifier), b"") + end
         mutations = MutationBatch()
         mutations.put(row, family, qualifier, value)
         return Decision(mutations, value)

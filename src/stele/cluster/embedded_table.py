@@ -11,11 +11,10 @@ import pyarrow as pa
 from stele.client.backend import TabletInfo, Visibility
 from stele.coordination.records import LeaseRecord
 from stele.errors import Conflict, InvalidArgument, NotFound, SteleError
-from stele.kernels.point_reader import PackedRow
-from stele.model.cells import cells_to_batch
 from stele.model.mutations import MutationBatch
 from stele.model.predicates import CellSpec, ReadSpec, ScanSpec
 from stele.model.ranges import EVERYTHING, RowRange, check_row
+from stele.model.row import RowCells
 from stele.model.schema import Schema
 from stele.tablet.changes import ConfigChange, JoinTablets, Refused, SplitTablet, TruncateRows
 from stele.tablet.commits import PendingCommit
@@ -66,11 +65,10 @@ class EmbeddedTable:
 
     def read_row(
         self, row: bytes, spec: CellSpec, visibility: Visibility = Visibility.DURABLE
-    ) -> tuple[pa.RecordBatch | None, int]:
+    ) -> tuple[RowCells | None, int]:
         self._backend.check_open()
         view, txn = self._view(spec.at, visibility)
-        found = self._points.read(view, row, spec, txn)
-        return cells_to_batch(found.cells()) if isinstance(found, PackedRow) else found, txn
+        return self._points.read(view, row, spec, txn), txn
 
     def read_rows(self, spec: ReadSpec) -> tuple[pa.RecordBatch, int]:
         self._backend.check_open()

@@ -1,20 +1,21 @@
 """One row as users see it: a mapping from columns to their newest values.
 
-A row is a view of a stretch of a ``CELLS`` batch and decodes what is asked for, when it is asked
-for. It holds what a read gave: puts only, newest first in each column.
+A row is a view of a stretch of a ``CELLS`` batch, or of the packed cells a point read leaves, and
+decodes what is asked for, when it is asked for. It holds what a read gave: puts only, newest first
+in each column.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stele.model.cells import Cell, batch_to_cells
+from stele.model.cells import Cell, batch_to_cells, cells_to_batch
 from stele.model.columns import Column, column_name
 from stele.model.schema import Schema
 
@@ -22,6 +23,42 @@ ColumnName = str | bytes | Column
 
 Coordinates = tuple[str, bytes]
 """Family and qualifier of cells that were checked when they were written."""
+
+
+PackedCell = tuple[str, bytes, int, int, bytes]
+"""Family, qualifier, timestamp, txn and value."""
+
+
+class PackedCells(Protocol):
+    """The cells of one row, packed: a point read makes no Arrow objects."""
+
+    def __iter__(self) -> Iterator[PackedCell]:
+        """The cells in order."""
+
+    def cells(self) -> list[Cell]:
+        """The cells as plain values."""
+
+
+RowCells: TypeAlias = pa.RecordBatch | PackedCells
+"""What a read has found of one row."""
+
+
+def newest_values(cells: RowCells | None) -> dict[Coordinates, bytes]:
+    """The newest value of each column."""
+    values: dict[Coordinates, bytes] = {}
+    if cells is None:
+        return values
+    for family, qualifier, _, _, value in _unpacked(cells):
+        values.setdefault((family, qualifier), value)
+    return values
+
+
+def _unpacked(cells: RowCells) -> Iterable[PackedCell]:
+    if not isinstance(cells, pa.RecordBatch):
+        packed: PackedCells = cells
+        return packed
+    names = ("family", "qualifier", "timestamp", "txn", "value")
+    return zip(*(cells.column(name).to_pylist() for name in names), strict=True)
 
 
 class Row(Mapping[ColumnName, Any]):
@@ -32,13 +69,13 @@ class Row(Mapping[ColumnName, Any]):
     UTF-8. Every name may also be given as a :class:`Column`.
     """
 
-    __slots__ = ("_batch", "_index", "_schema", "key")
+    __slots__ = ("_cells", "_schema", "_values", "key")
 
-    def __init__(self, key: bytes, batch: pa.RecordBatch, schema: Schema | None = None) -> None:
+    def __init__(self, key: bytes, cells: RowCells, schema: Schema | None = None) -> None:
         self.key = key
-        self._batch = batch
+        self._cells = cells
         self._schema = schema
-        self._index: dict[Coordinates, int] | None = None
+        self._values: dict[Coordinates, bytes] | None = None
 
     @property
     def typed_key(self) -> Any:
@@ -48,11 +85,15 @@ class Row(Mapping[ColumnName, Any]):
     @property
     def cells(self) -> tuple[Cell, ...]:
         """All cells that were read, with timestamp and txn, in cell order; values as bytes."""
-        return tuple(batch_to_cells(self._batch))
+        if isinstance(self._cells, pa.RecordBatch):
+            return tuple(batch_to_cells(self._cells))
+        return tuple(self._cells.cells())
 
     def to_arrow(self) -> pa.RecordBatch:
         """The cells as they came, a ``CELLS`` batch."""
-        return self._batch
+        if not isinstance(self._cells, pa.RecordBatch):
+            self._cells = cells_to_batch(self._cells.cells())
+        return self._cells
 
     def raw(self, name: ColumnName) -> bytes:
         """The newest value as it is stored, whatever the column's type."""
@@ -65,15 +106,10 @@ class Row(Mapping[ColumnName, Any]):
     def versions(self, name: ColumnName) -> list[tuple[int, Any]]:
         """Timestamp and value of all versions that were read of a column, newest first."""
         column = Column.parse(name)
-        end = self._batch.num_rows
-        start = self._columns().get((column.family, column.qualifier), end)
-        stop = min((index for index in self._columns().values() if index > start), default=end)
-        part = self._batch.slice(start, stop - start)
         return [
             (timestamp, self._decoded(column, value))
-            for timestamp, value in zip(
-                part.column("timestamp").to_pylist(), part.column("value").to_pylist(), strict=True
-            )
+            for family, qualifier, timestamp, _, value in _unpacked(self._cells)
+            if family == column.family and qualifier == column.qualifier
         ]
 
     def __iter__(self) -> Iterator[str | bytes]:
@@ -102,24 +138,17 @@ class Row(Mapping[ColumnName, Any]):
         """Names and newest values as a plain dictionary."""
         return {name: self[name] for name in self}
 
-    def _columns(self) -> dict[Coordinates, int]:
-        """Where the newest version of each column stands."""
-        if self._index is None:
-            index: dict[Coordinates, int] = {}
-            families = self._batch.column("family").to_pylist()
-            qualifiers = self._batch.column("qualifier").to_pylist()
-            for position, column in enumerate(zip(families, qualifiers, strict=True)):
-                index.setdefault(column, position)
-            self._index = index
-        return self._index
+    def _columns(self) -> dict[Coordinates, bytes]:
+        """The newest value of each column, unpacked once."""
+        if self._values is None:
+            self._values = newest_values(self._cells)
+        return self._values
 
     def _raw(self, column: Column) -> bytes:
         try:
-            position = self._columns()[column.family, column.qualifier]
+            return self._columns()[column.family, column.qualifier]
         except KeyError:
             raise KeyError(column.name) from None
-        value: bytes = self._batch.column("value")[position].as_py()
-        return value
 
     def _decoded(self, column: Column, data: bytes) -> Any:
         typed = None if self._schema is None else self._schema.typed_column(column)

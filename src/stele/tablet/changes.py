@@ -156,8 +156,7 @@ class Regroup:
     def apply(self, configs: Configs) -> Outcome:
         written = []
         for config in configs.values():
-            grouped = regroup(config.references, dict(self.groups))
-            references = tuple(x for group in grouped.values() for x in group)
+            references = into_groups(config.references, dict(self.groups))
             if references != config.references:
                 written.append(revised(config, references=references))
         return ConfigEdit(written=tuple(written))
@@ -208,6 +207,11 @@ ConfigChange = (
 def revised(config: TabletConfig, **changes: object) -> TabletConfig:
     """The config with some fields changed, under the next revision."""
     return replace(config, revision=config.revision + 1, **changes)  # type: ignore[arg-type]
+
+
+def into_groups(references: References, groups: Mapping[str, ColumnSet]) -> References:
+    """References cut such that each shows columns of one group only."""
+    return tuple(x for group in regroup(references, groups).values() for x in group)
 
 
 def _part(config: TabletConfig, rows: RowRange, name: str) -> TabletConfig:

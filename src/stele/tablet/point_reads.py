@@ -12,7 +12,6 @@ import threading
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -20,7 +19,7 @@ from stele.kernels.block import Block
 from stele.kernels.filter import ByteFilters, filter_cells
 from stele.kernels.point_index import PointFragment, PointIndex
 from stele.kernels.point_many import read_many
-from stele.kernels.point_reader import PackedRow, PointReader, PointScratch
+from stele.kernels.point_reader import PointReader, PointScratch
 from stele.kernels.resolve import ReadView, merge_resolve
 from stele.kernels.search import slice_rows
 from stele.kernels.selection import Selection
@@ -28,6 +27,7 @@ from stele.kernels.sources import Source
 from stele.model.cells import cells_to_batch
 from stele.model.predicates import CellSpec, ReadSpec
 from stele.model.ranges import RowRange
+from stele.model.row import RowCells
 from stele.model.schema import Schema
 from stele.storage.references import Reference
 from stele.tablet.config import TabletConfig
@@ -35,9 +35,6 @@ from stele.tablet.engine import Engine
 from stele.tablet.fragment_store import FragmentStore
 from stele.tablet.read_sources import read_view
 from stele.tablet.table_state import TableView
-
-RowData: TypeAlias = pa.RecordBatch | PackedRow
-"""The cells of one row: as Arrow, or packed and decoded when somebody looks at them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,7 +55,7 @@ class PointReads:
         self._indexes: dict[str, _TabletIndex] = {}
         self._local = threading.local()
 
-    def read(self, view: TableView, row: bytes, spec: CellSpec, txn: int) -> RowData | None:
+    def read(self, view: TableView, row: bytes, spec: CellSpec, txn: int) -> RowCells | None:
         """The cells of one row that a read at ``txn`` sees; ``None`` for none."""
         config = view.layout.tablets.find(row)
         assert config is not None, "an embedded table has all its tablets"

@@ -20,7 +20,7 @@ from stele.model.column_set import ALL_COLUMNS
 from stele.model.schema import Schema
 from stele.storage.log_replay import recover_log, unflushed
 from stele.storage.references import FlushMark, References, coalesce_marks, restrict
-from stele.tablet.changes import revised
+from stele.tablet.changes import into_groups, revised
 from stele.tablet.config import TabletConfig
 from stele.tablet.flush import write_groups
 from stele.tablet.fragment_store import PendingFiles
@@ -118,11 +118,18 @@ class _Harvest:
         self.size_bytes = 0
 
     def adopted(self, config: TabletConfig, clock: int) -> TabletConfig:
-        """The config with everything recovered, which is all there was up to ``clock``."""
+        """The config with everything recovered, which is all there was up to ``clock``.
+
+        The last owner may have died between saving a new schema and cutting references along its
+        groups (T65), so that is done here.
+        """
         mark = FlushMark(config.rows, ALL_COLUMNS, clock)
+        schema = self.lost.schema
+        groups = {group.name: schema.column_set(group) for group in schema.groups}
+        references = (*config.references, *restrict(self._references, config.rows))
         return revised(
             config,
-            references=(*config.references, *restrict(self._references, config.rows)),
+            references=into_groups(references, groups),
             marks=coalesce_marks((*config.marks, mark)),
             clock=clock,
         )
