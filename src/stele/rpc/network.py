@@ -47,6 +47,8 @@ HANDSHAKES_MAX: Final = 256
 ACCEPTS_PER_TURN_MAX: Final = 64
 """So that a flood of connections does not keep the loop from those that stand."""
 
+ACCEPT_PAUSE_S: Final = 0.1
+
 CONNECT_TIMEOUT_S: Final = 5.0
 
 WRITE_BUFFER_BYTES: Final = 512 * 1024
@@ -245,7 +247,7 @@ class SocketListener:
         self._credentials = None if isinstance(address, UnixAddress) else credentials
         self._handshakes: set[asyncio.Task[None]] = set()
         self._closed = False
-        loop.add_reader(listening.fileno(), self._on_readable)
+        self._watch()
 
     @property
     def address(self) -> str:
@@ -262,6 +264,10 @@ class SocketListener:
         if isinstance(self._address, UnixAddress):
             unlink(self._address.path)
 
+    def _watch(self) -> None:
+        if not self._closed:
+            self._loop.add_reader(self._socket.fileno(), self._on_readable)
+
     def _on_readable(self) -> None:
         for _ in range(ACCEPTS_PER_TURN_MAX):
             try:
@@ -269,8 +275,11 @@ class SocketListener:
             except BlockingIOError:
                 return
             except OSError as error:
-                # Descriptors have run out, most likely; those that close will make room.
+                # Descriptors have run out, most likely. The socket stays readable, so look away
+                # until those that close have made room.
                 audit.warning("cannot accept at %s: %s", self._address, error)
+                self._loop.remove_reader(self._socket.fileno())
+                self._loop.call_later(ACCEPT_PAUSE_S, self._watch)
                 return
             accepted.setblocking(False)
             set_no_delay(accepted)

@@ -330,6 +330,18 @@ def test_impossible_frames_are_corruption(data: bytes) -> None:
     assert isinstance(decoder.error, Corruption)
 
 
+def test_a_large_frame_whose_parts_do_not_add_up_is_corruption() -> None:
+    size = framing.GATHER_BYTES_MIN
+    table = struct.pack("<III", 1, 0, size)
+    data = _header(flags=wire.FLAG_ATTACHED, length=size) + table + bytes(size - len(table))
+    decoder = FrameDecoder(LIMIT, preface=False)
+    assert decoder.feed(data[:50_000]) == []
+    assert decoder.reserve() is not None
+    assert decoder.feed(data[50_000:] + data) == []
+    assert isinstance(decoder.error, Corruption)
+    assert (decoder.reserve(), decoder.buffered_bytes) == (None, 0)
+
+
 def test_too_many_attachments_are_refused_on_both_sides() -> None:
     too_many = [b""] * (wire.ATTACHMENTS_PER_FRAME_MAX + 1)
     with pytest.raises(LimitExceeded, match="attachments"):

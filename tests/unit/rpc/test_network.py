@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import os
+import socket
 import ssl
 from collections.abc import Callable
 from pathlib import Path
@@ -193,6 +195,34 @@ async def test_a_refused_connection_is_one_line(caplog: pytest.LogCaptureFixture
     assert "full house" in record.getMessage()
     assert record.exc_info is None
     assert record.levelno == logging.WARNING
+
+
+async def test_s13_without_descriptors_the_listener_pauses_and_goes_on(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Exhausted:
+        """A listening socket in a process that has no descriptors left."""
+
+        def __init__(self, real: socket.socket):
+            self._real = real
+            self.fileno, self.close = real.fileno, real.close
+
+        def accept(self) -> tuple[socket.socket, object]:
+            if len(caplog.records) < 4:
+                raise OSError(errno.EMFILE, "Too many open files")
+            return self._real.accept()
+
+    network, server, client = SocketNetwork(), Recorder(), Recorder()
+    listener = network.listen("127.0.0.1:0", lambda: server)
+    listener._socket = Exhausted(listener._socket)  # type: ignore[assignment]
+    network.connect(listener.address, client)
+    await server.until(lambda: server.stream)
+    # One line announces plaintext; three refusals with a pause after each, and not thousands.
+    assert len(caplog.records) == 4
+    listener.close()
+    assert server.stream is not None
+    server.stream.abort()
+    await client.until(lambda: client.ends)
 
 
 @pytest.mark.parametrize(

@@ -101,6 +101,25 @@ def test_a_passed_deadline_stops_the_handler_and_answers() -> None:
     assert pair.server.inflight == 0
 
 
+def test_deadlines_pass_one_by_one() -> None:
+    pair = Pair()
+    calls = [
+        arrived(pair, deadline_us=START_US + 300),
+        arrived(pair, deadline_us=START_US + 100),
+        arrived(pair, deadline_us=0, is_stream=True),
+        arrived(pair, deadline_us=START_US + 200, is_stream=True),
+    ]
+    expired = []
+    for now_us in (100, 200, 300):
+        assert pair.server.next_time_us == START_US + now_us
+        pair.server.on_time(START_US + now_us)
+        (event,) = pair.server.take_events()
+        assert isinstance(event, Abandoned)
+        expired.append(event.call)
+    assert expired == [calls[1], calls[3], calls[0]]
+    assert pair.server.next_time_us > START_US + 300
+
+
 def test_a_one_way_message_is_stopped_at_its_deadline_without_a_word() -> None:
     pair = Pair(server_limits=Limits(deadline_us_max=100))
     pair.client.one_way(1, b"m")
