@@ -43,6 +43,8 @@ INTEGER_BOUND = 1 << 63
 NEVER = INTEGER_BOUND - 1
 """The end of an operation whose outcome is unknown."""
 
+BRIEF_VALUES_MAX = 6
+
 
 class Outcome(enum.Enum):
     """What a client knows of its operation."""
@@ -257,3 +259,10 @@ def show(value: Value) -> str:
     if value is None:
         return "nil"
     return str(value)
+
+
+def brief(values: tuple[Value, ...]) -> str:
+    """A list as people write it, of a long one its end."""
+    if len(values) <= BRIEF_VALUES_MAX:
+        return show(values)
+    return f"[… {' '.join(map(show, values[-BRIEF_VALUES_MAX:]))}]"
