@@ -38,6 +38,17 @@ class Example(NamedTuple):
 
 GROUPS = (
     Group(
+        "Work with tables",
+        (
+            Command("count", "stele.cli.count", "count rows of a table"),
+            Command("delete", "stele.cli.delete", "erase a row, or columns of it"),
+            Command("get", "stele.cli.get", "print one row"),
+            Command("put", "stele.cli.put", "write columns of one row"),
+            Command("scan", "stele.cli.scan", "print rows in key order"),
+            Command("table", "stele.cli.table", "create, list, show, alter, drop, split tables"),
+        ),
+    ),
+    Group(
         "Look after an installation",
         (
             Command("doctor", "stele.cli.doctor", "check that this machine is fit to run Stele"),
@@ -47,6 +58,9 @@ GROUPS = (
 )
 
 EXAMPLES = (
+    Example("stele table create users --db ./data --column info:age=int64", "a first table"),
+    Example("stele put users ada info:name=Ada info:age=36 --db ./data", "write a row, durably"),
+    Example("stele scan users --db ./data --json", "rows as lines of JSON"),
     Example("stele doctor", "is everything here that Stele needs?"),
     Example("stele doctor --path /srv/data", "the same, measuring the disk under that folder"),
     Example("stele version --json", "for a program; every command takes --json"),

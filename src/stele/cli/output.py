@@ -29,6 +29,10 @@ class Output:
         """Print a result: the value for a program, or the text that says the same to a person."""
         print(_json(value) if self.as_json else text, file=self._stdout)
 
+    def record(self, value: object, text: str) -> None:
+        """Print one of many results: a program gets each as one line of JSON."""
+        print(_json(value, indent=None) if self.as_json else text, file=self._stdout)
+
     def problem(self, error: SteleError) -> int:
         """Print why the command failed, in one sentence; the exit code it should end with."""
         code = exit_code_of(error)
@@ -55,7 +59,7 @@ def _sentence(error: SteleError) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
-def _json(value: object) -> str:
+def _json(value: object, indent: int | None = 2) -> str:
     import json  # only when asked for: help and text answers do without
 
-    return json.dumps(value, indent=2, ensure_ascii=False)
+    return json.dumps(value, indent=indent, ensure_ascii=False)

@@ -1,0 +1,124 @@
+"""What commands on tables have in common: which database, which rows, and how rows are shown."""
+
+from __future__ import annotations
+
+import os
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from pathlib import Path
+from typing import Any
+
+import stele
+from stele.cli.output import Output
+from stele.cli.values import from_bytes, moment, plain, read_key, word
+from stele.client.database import Database
+from stele.client.scan import Scan
+from stele.client.table import Table
+from stele.errors import InvalidArgument, NotFound
+from stele.model.row import Row
+
+DATABASE_VARIABLE = "STELE_DB"
+
+
+def add_database(parser: ArgumentParser) -> None:
+    """``--db``."""
+    parser.add_argument(
+        "--db",
+        metavar="PATH",
+        default=os.environ.get(DATABASE_VARIABLE),
+        help=f"the database's directory (default: ${DATABASE_VARIABLE})",
+    )
+
+
+def add_table(parser: ArgumentParser) -> None:
+    """``--db`` and the name of a table."""
+    add_database(parser)
+    parser.add_argument("table", metavar="TABLE", help="the name of a table")
+
+
+def add_key(parser: ArgumentParser) -> None:
+    """The key of a row."""
+    parser.add_argument(
+        "key", metavar="KEY", help=r"text; \xff is a byte; a JSON array for a composite key"
+    )
+
+
+def add_reading(parser: ArgumentParser) -> None:
+    """What all reads can be asked for."""
+    parser.add_argument(
+        "-c",
+        "--columns",
+        metavar="NAME",
+        nargs="+",
+        help="columns such as info:age, or families such as info:",
+    )
+    parser.add_argument(
+        "--at", metavar="WHEN", type=moment, help="a txn, a time in ISO form, or a snapshot's name"
+    )
+
+
+def add_rows(parser: ArgumentParser) -> None:
+    """Which rows a scan reads."""
+    parser.add_argument("--start", metavar="KEY", help="the first row")
+    parser.add_argument("--end", metavar="KEY", help="the row before which to end")
+    parser.add_argument("--prefix", metavar="KEY", help="only rows that begin with this")
+
+
+def positive(text: str) -> int:
+    """A number from 1, for argparse."""
+    if not text.isdecimal() or not int(text):
+        raise ArgumentTypeError(f"{text!r} is not a number from 1")
+    return int(text)
+
+
+def open_database(arguments: Namespace, *, create: bool = False) -> Database:
+    """The database that ``--db`` names; it is only made where that is asked for."""
+    if not arguments.db:
+        raise InvalidArgument(f"which database? give --db PATH, or set {DATABASE_VARIABLE}")
+    path = Path(arguments.db)
+    if path.exists() and not path.is_dir():
+        raise InvalidArgument(f"{path} is not a directory")
+    if not create and not path.is_dir():
+        raise NotFound(f"there is no database in {path}; 'stele table create' makes one")
+    return stele.open(path)
+
+
+def scan_rows(table: Table, arguments: Namespace, **options: Any) -> Scan:
+    """The scan that the arguments of :func:`add_rows` and :func:`add_reading` describe."""
+    codec = table.schema.key
+    start, end, prefix = (
+        None if text is None else read_key(text, codec)
+        for text in (arguments.start, arguments.end, arguments.prefix)
+    )
+    if prefix is not None and (start is not None or end is not None):
+        raise InvalidArgument("give --prefix, or --start and --end, not both")
+    if isinstance(prefix, str):
+        prefix = prefix.encode()  # text that a whole key begins with is no whole key itself
+    rows = None if start is None and end is None else (start, end)
+    return table.scan(rows, arguments.columns, prefix=prefix, at=arguments.at, **options)
+
+
+def key_of(row: Row) -> Any:
+    """A row's key as JSON has it; its bytes where they are not an encoded key."""
+    try:
+        return plain(row.typed_key)
+    except InvalidArgument:
+        return from_bytes(row.key)
+
+
+def show_row(row: Row, output: Output, *, all_cells: bool) -> None:
+    """Print one row: columns and newest values, or every version with its timestamp."""
+    key = key_of(row)
+    versions = [
+        (word(name), timestamp, value) for name in row for timestamp, value in row.versions(name)
+    ]
+    cells = [
+        {"column": name, "timestamp": timestamp, "value": plain(value)}
+        for name, timestamp, value in versions
+    ]
+    newest = {word(name): plain(value) for name, value in row.to_dict().items()}
+    value = {"row": key, "cells": cells} if all_cells else {"row": key, "columns": newest}
+    lines = [
+        f"  {name} = {word(value)}" + (f"  @{timestamp}" if all_cells else "")
+        for name, timestamp, value in versions
+    ]
+    output.record(value, "\n".join([word(key), *lines]))
