@@ -236,7 +236,8 @@ class EmbeddedTable:
 
     def truncate(self, rows: RowRange = EVERYTHING) -> None:
         self.flush()
-        txn = self._engine.durable_txn
+        # Above all that was read so far: no txn gives one answer before and another one after.
+        txn = self._engine.advance_clock().wait()
         self._change_layout(lambda: TruncateRows(rows, txn))
 
     # Snapshots.

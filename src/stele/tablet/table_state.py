@@ -85,10 +85,11 @@ class TableState:
         return tuple(_events(before, edit))
 
     def _carry_rings(self, edit: ConfigEdit) -> None:
-        """Split copies the ring, join takes the higher floor."""
+        """Split copies the ring, join takes the higher floor, truncation raises it."""
         parents = [(config, self.rings.pop(config.id, None)) for config in edit.removed]
         for config in edit.written:
             if config.id in self.rings:
+                self.rings[config.id].raise_floor(config.history_floor)
                 continue
             rings = [
                 ring
