@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +23,8 @@ from stele.kernels.stream import merge_streams
 from stele.model.cells import ROW_ERASURE_FAMILY
 from stele.model.column_set import ColumnSet
 from stele.model.groups import Group
-from stele.storage.references import Reference, References
+from stele.model.ranges import RowRange
+from stele.storage.references import Reference, References, restrict
 from stele.tablet.changes import ReplaceReferences
 from stele.tablet.compaction_policy import CompactionChoice, SourceFacts, choose_compaction
 from stele.tablet.config import ConfigEdit, TabletConfig
@@ -30,6 +32,7 @@ from stele.tablet.config_writer import Answer
 from stele.tablet.engine import Engine
 from stele.tablet.flush import fragment_options
 from stele.tablet.fragment_store import FragmentStore, PendingFiles
+from stele.tablet.parallel import cut, write_parts
 from stele.tablet.read_sources import stream_sources
 from stele.tablet.restrictions import group_references
 from stele.tablet.table_state import TableState
@@ -64,23 +67,37 @@ class Compaction:
 
     def run(self) -> None:
         """Write the output and hand the change over."""
+        self.files = self.engine.fragments.begin()
+        parts = [partial(self._write, rows) for rows in self._parts()]
+        write_parts(self.engine.world.tasks, f"compact {self.config.id}", parts, self._written)
+
+    def _parts(self) -> tuple[RowRange, ...]:
+        """Cut where the largest input has its middle row group."""
+        largest = max(self.inputs, key=lambda reference: reference.file.summary.cells)
+        fragment = self.engine.fragments.open(largest.file)
+        groups = fragment.groups(largest.rows)
+        middle = fragment.reader.index.first_row(groups[len(groups) // 2]) if groups else None
+        return cut(sum(ref.file.summary.cells for ref in self.inputs), middle)
+
+    def _write(self, rows: RowRange) -> References:
+        assert self.files is not None
         schema = self.state.layout.schema
         group = schema.group(self.group)
-        self.files = self.engine.fragments.begin()
-        try:
-            infos = self.files.write(
-                self._merged(group), table=self.state.id, options=fragment_options(group)
-            )
-        except SteleError as error:
-            self._end(error)
+        infos = self.files.write(
+            self._merged(group, rows), table=self.state.id, options=fragment_options(group)
+        )
+        columns = schema.column_set(group)
+        return tuple(Reference(info, self.config.rows, columns) for info in infos)
+
+    def _written(self, written: References | SteleError) -> None:
+        if isinstance(written, SteleError):
+            self._end(written)
             return
         failpoint(AFTER_FRAGMENTS)
-        columns = schema.column_set(group)
-        outputs = tuple(Reference(info, self.config.rows, columns) for info in infos)
-        change = ReplaceReferences(self.config.id, self.inputs, outputs)
+        change = ReplaceReferences(self.config.id, self.inputs, written)
         self.engine.change(self.state, change, self._answered)
 
-    def _merged(self, group: Group) -> Iterator[Block]:
+    def _merged(self, group: Group, rows: RowRange) -> Iterator[Block]:
         schema = self.state.layout.schema
         columns = schema.column_set(group)
         everything = group_references(self.config, schema, group)
@@ -90,7 +107,10 @@ class Compaction:
             rooted=set(everything) == set(self.inputs),
             clauses=() if group.purge is None else group.purge.cutoffs(now_us),
         )
-        streams = [_trimmed(self.engine.fragments, reference, columns) for reference in self.inputs]
+        streams = [
+            _trimmed(self.engine.fragments, reference, columns)
+            for reference in restrict(self.inputs, rows)
+        ]
         for selection in merge_streams(streams, compaction_rule(plan)):
             yield from selection.gather()
 

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from stele.env.failpoints import declare, failpoint
 from stele.errors import SteleError
 from stele.kernels.block import Block
 from stele.kernels.compact import CompactionPlan, compact
+from stele.kernels.search import slice_rows
 from stele.kernels.sources import Source
 from stele.model.groups import Group
+from stele.model.ranges import RowRange
 from stele.model.schema import Schema
 from stele.storage.fragment_options import FragmentOptions
 from stele.storage.memory_table import FlushSet
@@ -25,6 +28,7 @@ from stele.tablet.config import ConfigEdit
 from stele.tablet.config_writer import Answer
 from stele.tablet.engine import Engine
 from stele.tablet.fragment_store import PendingFiles
+from stele.tablet.parallel import cut, write_parts
 from stele.tablet.table_state import TableState
 
 AFTER_FRAGMENTS = declare("tablet.flush.after_fragments")
@@ -67,15 +71,22 @@ class Flush:
         """Write the fragments and hand the change over."""
         assert self.memory is not None
         self.files = self.engine.fragments.begin()
-        try:
-            references = write_groups(
-                self.files, self.state.id, self.state.layout.schema, self.memory.blocks()
-            )
-        except SteleError as error:
-            self._give_up(error)
+        blocks = self.memory.blocks()
+        parts = [partial(self._write, blocks, rows) for rows in _parts(blocks)]
+        write_parts(self.engine.world.tasks, f"flush {self.state.name}", parts, self._written)
+
+    def _write(self, blocks: Sequence[Block], rows: RowRange) -> References:
+        assert self.files is not None
+        inside = [slice_rows(block, rows) for block in blocks]
+        return write_groups(self.files, self.state.id, self.state.layout.schema, inside)
+
+    def _written(self, written: References | SteleError) -> None:
+        if isinstance(written, SteleError):
+            self._give_up(written)
             return
         failpoint(AFTER_FRAGMENTS)
-        change = AddFlush(references, self.memory.txn)
+        assert self.memory is not None
+        change = AddFlush(written, self.memory.txn)
         self.engine.change(self.state, change, self._saved, shown=self._shown)
 
     def _shown(self) -> None:
@@ -104,6 +115,12 @@ class Flush:
             self.state.flushing = False
         self.files.settle()
         self.done(error)
+
+
+def _parts(blocks: Sequence[Block]) -> tuple[RowRange, ...]:
+    """Cut where the largest block has its middle row: all blocks have about the same rows."""
+    largest = max(blocks, key=lambda block: block.count)
+    return cut(sum(block.count for block in blocks), largest.row(largest.count // 2))
 
 
 def write_groups(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from stele.kernels.block import Block
 from stele.kernels.resolve import ReadView
@@ -105,7 +106,32 @@ def tablet_streams(
     """One stream for each source of a tablet."""
     streams: list[Iterable[Source]] = [(Source(block, columns),) for block in memory]
     counters.memory_blocks += len(streams)
-    streams += [
-        fragment_stream(store, reference, counters, reverse=reverse) for reference in references
-    ]
+    for run in runs(references):
+        parts = [fragment_stream(store, ref, counters, reverse=reverse) for ref in run]
+        streams.append(chain.from_iterable(parts[::-1] if reverse else parts))
     return streams
+
+
+def runs(references: Iterable[Reference]) -> list[list[Reference]]:
+    """References as few sorted runs: files that follow each other are merged as if they were one.
+
+    Each goes to the first run that ends before it begins, which gives as few runs as there can be.
+    """
+    found: list[list[Reference]] = []
+    for reference in sorted(references, key=_first_row):
+        for run in found:
+            if _last_row(run[-1]) < _first_row(reference):
+                run.append(reference)
+                break
+        else:
+            found.append([reference])
+    return found
+
+
+def _first_row(reference: Reference) -> bytes:
+    return max(reference.file.summary.first_row, reference.rows.start)
+
+
+def _last_row(reference: Reference) -> bytes:
+    last, end = reference.file.summary.last_row, reference.rows.end
+    return last if end is None else min(last, end)

@@ -1,0 +1,1 @@
+"""``stele check``: META, the catalog, fragment files and logs held against each other."""
