@@ -218,6 +218,9 @@ class EmbeddedBackend:
                 )
                 for config in layout.tablets
             )
+            # Read after the layout: no compaction in it has used a higher horizon than this.
+            horizon = self.store.coordination.horizon(source.id)
+            self.store.coordination.advance_horizon(table, horizon)
             return self._add(table, new_name, layout.schema, configs)
 
     def _record(self, name: str) -> TableRecord:
