@@ -232,6 +232,14 @@ class GroupCommit:
             self._led = self._job_runs = True
         self._lead_on()
 
+    def start(self) -> None:
+        """See to it that what is queued is written soon: start a job, unless somebody leads."""
+        with self._lock:
+            if self._led or self._job_runs or not len(self._queue) or self._spawn is None:
+                return
+            self._led = self._job_runs = True
+        self._spawn(self._lead_on)
+
     def resume(self) -> None:
         """After a full disk: the failed commits are forgotten, new ones may come."""
         with self._lock:

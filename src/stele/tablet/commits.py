@@ -160,11 +160,10 @@ class PendingCommit:
     the quickest way for one, and ``then`` starts a job for those who do not block.
     """
 
-    __slots__ = ("_callbacks", "_lock", "_log", "_spawn", "_ticket")
+    __slots__ = ("_callbacks", "_lock", "_log", "_ticket")
 
-    def __init__(self, log: GroupCommit, spawn: Callable[[Callable[[], None]], None]):
+    def __init__(self, log: GroupCommit):
         self._log = log
-        self._spawn = spawn
         self._lock = threading.Lock()
         self._callbacks: list[Callable[[SteleError | None], None]] = []
         self._ticket: Ticket | None = None
@@ -191,7 +190,7 @@ class PendingCommit:
                 self._callbacks.append(callback)
                 callback = _nothing
         if callback is _nothing:
-            self._spawn(self._log.drive)
+            self._log.start()
         else:
             callback(_own(ticket.error))
 

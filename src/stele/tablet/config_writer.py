@@ -81,7 +81,11 @@ class ConfigWriter:
 
     def _start(self, change: Change) -> bool:
         """Begin a change. Returns whether its save is still under way, to go on by itself."""
-        outcome = change.change.apply(self._configs_of(change.table))
+        try:
+            outcome = change.change.apply(self._configs_of(change.table))
+        except SteleError as error:  # the table is gone
+            change.done(error)
+            return False
         if isinstance(outcome, Refused):
             change.done(outcome)
             return False

@@ -178,7 +178,7 @@ class Engine:
             if self._sequencer.needs_clock_entry(txn):
                 self._sequencer.observe(txn, now_us)
                 reached = self._sequencer.next(now_us)
-                pending = PendingCommit(self.log, self._spawn_log)
+                pending = PendingCommit(self.log)
                 pending.append(clock_commit(reached))
                 self._sequencer.commit(reached)
         if pending is None:
@@ -203,7 +203,7 @@ class Engine:
         state = self.table(table)
         request = prepare(mutations, state.layout.schema, trusted=trusted)
         self._admit(request.size_bytes)
-        pending = PendingCommit(self.log, self._spawn_log)
+        pending = PendingCommit(self.log)
         with self.lock:
             tablets = self._writable(state, request)
             if max_txn is not None:
@@ -223,7 +223,7 @@ class Engine:
 
     def advance_clock(self) -> PendingCommit:
         """Log that time has passed: when durable, reads see a txn not below the present moment."""
-        pending = PendingCommit(self.log, self._spawn_log)
+        pending = PendingCommit(self.log)
         with self.lock:
             txn = self._sequencer.next(self.world.clock.now_us())
             pending.append(clock_commit(txn))
@@ -346,7 +346,7 @@ class Engine:
         first_needed = first_needed_file(files, saved)
         if not files or first_needed <= files[0].sequence:
             return
-        pending = PendingCommit(self.log, self._spawn_log)
+        pending = PendingCommit(self.log)
         with self.lock:
             txn = self._sequencer.next(self.world.clock.now_us())
             pending.append(release_commit(txn, first_needed))

@@ -96,12 +96,9 @@ class Maintenance:
         return started
 
     def _flushed(self, state: TableState, error: SteleError | None) -> None:
-        try:
-            if error is None and not self._stopped and self.engine.options.background:
-                self.flush_if_due()
-                self.look_after(state)
-        finally:
-            self._end(error)
+        if error is None and not self._stopped and self.engine.options.background:
+            error = _attempt(lambda: (self.flush_if_due(), self.look_after(state)))
+        self._end(error)
 
     # Tablets.
 
@@ -125,6 +122,7 @@ class Maintenance:
         self, state: TableState, config: TabletConfig, group: str, inputs: tuple[Reference, ...]
     ) -> bool:
         """Start a compaction of some references of a tablet."""
+        horizon = self.horizon_of(state)
         self._begin()
         compaction = Compaction(
             self.engine,
@@ -132,7 +130,7 @@ class Maintenance:
             config,
             group,
             inputs,
-            horizon=self.horizon_of(state),
+            horizon=horizon,
             done=lambda error: self._compacted(state, error),
         )
         started = compaction.start()
@@ -141,11 +139,9 @@ class Maintenance:
         return started
 
     def _compacted(self, state: TableState, error: SteleError | None) -> None:
-        try:
-            if error is None and not self._stopped and self.engine.options.background:
-                self.look_after(state)
-        finally:
-            self._end(error)
+        if error is None and not self._stopped and self.engine.options.background:
+            error = _attempt(lambda: self.look_after(state))
+        self._end(error)
 
     def split_if_due(self, state: TableState, config: TabletConfig) -> bool:
         """Split a tablet that has grown too large, at an existing row near its middle."""
@@ -203,3 +199,12 @@ class Maintenance:
         with self._idle:
             self._running -= 1
             self._idle.notify_all()
+
+
+def _attempt(work: Callable[[], object]) -> SteleError | None:
+    """Look for what is due, on the heels of something else: failing is no harm to that."""
+    try:
+        work()
+    except SteleError as error:
+        return error
+    return None

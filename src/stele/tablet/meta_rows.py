@@ -30,6 +30,8 @@ from stele.storage.references import (
 from stele.tablet.config import ConfigEdit, TabletConfig
 
 META_FAMILIES = ("first", "tablet", "location", "log", "fragments", "marks", "clock")
+FIRST_COLUMN = ("first", b"")
+"""Family and qualifier of a tablet's first row."""
 
 _TABLE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
@@ -92,7 +94,7 @@ def _columns(config: TabletConfig) -> list[tuple[str, bytes, bytes]]:
         config.id, config.epoch, config.revision, config.protected, config.history_floor
     )
     columns = [
-        ("first", b"", config.rows.start),
+        (*FIRST_COLUMN, config.rows.start),
         ("tablet", b"", msgspec.json.encode(identity)),
         ("marks", b"", encode_marks(config.marks)),
         ("clock", b"", b"%d" % config.clock),
@@ -113,6 +115,15 @@ def _columns(config: TabletConfig) -> list[tuple[str, bytes, bytes]]:
 
 def config_from_cells(key: bytes, cells: Sequence[Cell]) -> TabletConfig:
     """The config a META row holds. META is input like any other, so all of it is checked."""
+    config = loose_config(key, cells)
+    for reference in config.references:
+        if not config.rows.covers(reference.rows):
+            raise Corruption(f"META row {key!r}: a reference reaches beyond the tablet")
+    return config
+
+
+def loose_config(key: bytes, cells: Sequence[Cell]) -> TabletConfig:
+    """The same, but its references may be anywhere: what a check of META starts from."""
     table, end = parse_meta_key(key)
     where = f"META row {key!r}"
     values = {(cell.family, cell.qualifier): cell.value for cell in cells}
@@ -124,10 +135,10 @@ def config_from_cells(key: bytes, cells: Sequence[Cell]) -> TabletConfig:
             if family == "fragments"
             for reference in decode_references(value, where)
         ]
-        config = TabletConfig(
+        return TabletConfig(
             id=identity.id,
             table=table,
-            rows=RowRange(values["first", b""], end),
+            rows=RowRange(values[FIRST_COLUMN], end),
             references=tuple(references),
             marks=decode_marks(values["marks", b""], where),
             log=_text(values.get(("log", b""))),
@@ -140,10 +151,6 @@ def config_from_cells(key: bytes, cells: Sequence[Cell]) -> TabletConfig:
         )
     except (KeyError, ValueError, InvalidArgument, msgspec.DecodeError) as error:
         raise Corruption(f"{where} cannot be read: {error!r}") from error
-    for reference in config.references:
-        if not config.rows.covers(reference.rows):
-            raise Corruption(f"{where}: a reference reaches beyond the tablet")
-    return config
 
 
 def _text(value: bytes | None) -> str | None:
