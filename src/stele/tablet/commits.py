@@ -63,13 +63,14 @@ class SmallCommit:
 
     def __init__(self, batch: MutationBatch, schema: Schema):
         self._records = batch.records()
+        self._rows = list(dict.fromkeys(record[0] for record in self._records))
         self.size_bytes = batch.size_bytes + len(self._records) * RECORD_OVERHEAD_BYTES
         families = {record[1] for record in self._records}
         _check_families(families, schema)
         self._encoded = {family: family.encode() for family in families}
 
     def rows(self) -> list[bytes]:
-        return list(dict.fromkeys(record[0] for record in self._records))
+        return self._rows
 
     def span(self) -> RowRange:
         return RowRange(self._records[0][0], self._records[-1][0] + b"\x00")

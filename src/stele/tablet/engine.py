@@ -245,11 +245,15 @@ class Engine:
         self, state: TableState, request: SmallCommit | BatchCommit
     ) -> tuple[TabletConfig, ...]:
         tablets = state.layout.tablets
+        rows = request.rows()
+        if rows is not None and len(rows) == 1:
+            only = tablets.find(rows[0])
+            if only is not None:
+                return (only,)
         span = request.span()
         found = tablets.overlapping(span)
         if not found or tablets.gaps(span):
-            rows = request.rows() or request.distinct_rows()  # type: ignore[union-attr]
-            for row in rows:
+            for row in rows or request.distinct_rows():  # type: ignore[union-attr]
                 if tablets.find(row) is None:
                     raise TabletNotServing(f"row {row[:64]!r} of table {state.name!r} is not here")
         return found

@@ -118,9 +118,7 @@ def _gap(name: str, below: TabletConfig | None, config: TabletConfig) -> Finding
     return Finding(kind, config.table, config.id, detail, start, config.rows.start)
 
 
-def _overlaps(
-    name: str, before: Sequence[TabletConfig], config: TabletConfig
-) -> Iterator[Finding]:
+def _overlaps(name: str, before: Sequence[TabletConfig], config: TabletConfig) -> Iterator[Finding]:
     """A finding for each tablet further down that has rows of this one."""
     shared = [other for other in before if other.rows.overlaps(config.rows)]
     for other in shared:
@@ -150,14 +148,10 @@ def _check_ids(configs: Iterable[TabletConfig]) -> Iterator[Finding]:
     counts = Counter((config.table, config.id) for config in configs)
     for (table, tablet), count in counts.items():
         if count > 1:
-            yield Finding(
-                Kind.DUPLICATE_ID, table, tablet, f"{count} tablets have the id {tablet}"
-            )
+            yield Finding(Kind.DUPLICATE_ID, table, tablet, f"{count} tablets have the id {tablet}")
 
 
-def _check_catalog(
-    facts: StoreFacts, by_table: dict[str, list[TabletConfig]]
-) -> Iterator[Finding]:
+def _check_catalog(facts: StoreFacts, by_table: dict[str, list[TabletConfig]]) -> Iterator[Finding]:
     """Tables that only META or only the catalog knows."""
     present = by_table.keys() | {finding.table for finding in facts.unreadable}
     for table in sorted(present - facts.tables.keys() - {""}):
@@ -177,7 +171,9 @@ def _check_config(facts: StoreFacts, config: TabletConfig) -> Iterator[Finding]:
         yield from _check_reference(facts, config, reference, f"tablet {config.id}")
     for mark in config.marks:
         if not config.rows.covers(mark.rows):
-            detail = f"a flush mark of tablet {config.id} reaches {mark.rows}, outside {config.rows}"
+            detail = (
+                f"a flush mark of tablet {config.id} reaches {mark.rows}, outside {config.rows}"
+            )
             yield Finding(
                 Kind.MARK_OUTSIDE, config.table, config.id, detail, mark.rows.start, mark.rows.end
             )
@@ -196,7 +192,9 @@ def _check_log(facts: StoreFacts, config: TabletConfig, log: str) -> Iterator[Fi
         detail = f"the log of tablet {config.id}, {log}, is not there"
         yield Finding(Kind.MISSING_LOG, config.table, log, detail)
     elif (wrong := facts.logs[log]) is not None:
-        yield Finding(Kind.DAMAGED_LOG, config.table, log, f"the log of tablet {config.id}: {wrong}")
+        yield Finding(
+            Kind.DAMAGED_LOG, config.table, log, f"the log of tablet {config.id}: {wrong}"
+        )
 
 
 def _check_reference(
@@ -206,9 +204,7 @@ def _check_reference(
     if not config.rows.covers(reference.rows):
         rows = reference.rows
         detail = f"{who} refers to rows {rows} of {name}, outside its own {config.rows}"
-        yield Finding(
-            Kind.REFERENCE_OUTSIDE, config.table, config.id, detail, rows.start, rows.end
-        )
+        yield Finding(Kind.REFERENCE_OUTSIDE, config.table, config.id, detail, rows.start, rows.end)
     wrong = _wrong_with(facts.files.get(name), reference)
     if wrong is not None:
         kind, reason = wrong
