@@ -61,6 +61,8 @@ class PointReads:
         assert config is not None, "an embedded table has all its tablets"
         if view.memory.active.row_block(row) is not None or _needs_merge(spec):
             return self._merge_row(view, config, row, spec, txn)
+        if spec.filters and not _holds_row(spec, row):
+            return None
         index = self._index(view, config)
         return self._reader(view, index, spec).get(row, txn) if index.fragments else None
 
@@ -150,6 +152,13 @@ class PointReads:
         made = _TabletIndex(schema, config, runs, PointIndex(fragments))
         self._indexes[config.id] = made
         return made.index
+
+
+def _holds_row(spec: CellSpec, row: bytes) -> bool:
+    """Whether the filters on rows let this one through: the kernel of point reads has its key."""
+    return all(
+        any(part.contains(row) for part in one.ranges or ()) for one in spec.filters_on("row")
+    )
 
 
 def _needs_merge(spec: CellSpec) -> bool:
