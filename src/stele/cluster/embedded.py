@@ -161,12 +161,14 @@ class EmbeddedBackend:
             gone = msgspec.structs.replace(
                 record, state=CatalogState.DROPPED, dropped_us=self.store.world.clock.now_us()
             )
-            configs = tuple(self.store.user.table(record.id).layout.tablets)
-            self.store.coordination.replace_table(gone, record.schema_version)
-            self.store.user.remove_table(record.id)
-            self._tables.pop(record.id, None)
-            kept = tuple(replace(config, log=None, location=None) for config in configs)
-            self.store.meta1.save_now(ConfigEdit(written=kept))
+            state = self.store.user.table(record.id)
+            with self.layout_changes(state):
+                self.store.coordination.replace_table(gone, record.schema_version)
+                self.store.user.remove_table(record.id)
+                self._tables.pop(record.id, None)
+                configs = state.layout.tablets
+                kept = tuple(replace(config, log=None, location=None) for config in configs)
+                self.store.meta1.save_now(ConfigEdit(written=kept))
 
     def undrop_table(self, name: str) -> EmbeddedTable:
         self.check_open()

@@ -57,10 +57,14 @@ class Compaction:
     files: PendingFiles | None = None
 
     def start(self) -> bool:
-        """Begin, unless the tablet is being compacted or is changing already."""
+        """Begin, unless the tablet is being compacted or is changing, or has changed."""
         with self.engine.lock:
             if self.config.id in self.state.compacting or self.state.changing_layout:
                 return False
+            current = self.state.layout.tablets.find(self.config.rows.start)
+            if current is None or not set(self.inputs) <= set(current.references):
+                return False
+            self.config = current
             self.state.compacting.add(self.config.id)
         self.engine.world.tasks.spawn(f"compact {self.config.id}", self.run)
         return True
@@ -68,7 +72,11 @@ class Compaction:
     def run(self) -> None:
         """Write the output and hand the change over."""
         self.files = self.engine.fragments.begin()
-        parts = [partial(self._write, rows) for rows in self._parts()]
+        try:
+            parts = [partial(self._write, rows) for rows in self._parts()]
+        except SteleError as error:
+            self._end(error)
+            return
         write_parts(self.engine.world.tasks, f"compact {self.config.id}", parts, self._written)
 
     def _parts(self) -> tuple[RowRange, ...]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -351,15 +352,19 @@ class Engine:
         if not files or first_needed <= files[0].sequence:
             return
         pending = PendingCommit(self.log)
-        with self.lock:
-            txn = self._sequencer.next(self.world.clock.now_us())
-            pending.append(release_commit(txn, first_needed))
-            self._sequencer.commit(txn)
+        try:
+            with self.lock:
+                txn = self._sequencer.next(self.world.clock.now_us())
+                pending.append(release_commit(txn, first_needed))
+                self._sequencer.commit(txn)
+        except SteleError:
+            return  # the log takes nothing now; the next flush asks again
         pending.then(lambda error: None if error else self._delete_released(first_needed))
 
     def _delete_released(self, first_needed: int) -> None:
-        remove_released(self.world.files, self.log_directory, first_needed)
-        self.log.forget_files(first_needed)
+        with suppress(SteleError):  # what is left is deleted after a later flush
+            remove_released(self.world.files, self.log_directory, first_needed)
+            self.log.forget_files(first_needed)
 
     def close(self) -> None:
         """End the log. What is in memory stays in the log for the next owner."""
