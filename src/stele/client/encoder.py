@@ -13,6 +13,7 @@ from stele.client.times import Moment, optional_micros
 from stele.errors import InvalidArgument
 from stele.model.columns import Column, ColumnSelector, FamilySelection
 from stele.model.key_codec import RAW_KEYS
+from stele.model.limits import ROW_BYTES_MAX
 from stele.model.mutations import MutationBatch
 from stele.model.ranges import EVERYTHING, RowRange, check_row
 from stele.model.row import ColumnName
@@ -48,7 +49,7 @@ class Encoder:
 
     def row(self, key: Key) -> bytes:
         """The row of a key, given typed or as its bytes."""
-        if self._raw_keys and type(key) is bytes and key:
+        if self._raw_keys and type(key) is bytes and 0 < len(key) <= ROW_BYTES_MAX:
             return key
         return self.schema.key.to_bytes(key)
 

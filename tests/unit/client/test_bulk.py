@@ -1,0 +1,152 @@
+"""Whole tables as input, from every library, in both shapes, in parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pandas
+import polars
+import pyarrow as pa
+import pytest
+
+from stele.client import bulk
+from stele.client.database import Database
+from stele.client.table import Table
+from stele.errors import InvalidArgument, InvalidCells, LimitExceeded
+from stele.model.schema import Schema
+from tests.oracles.model_backend import ModelBackend
+from tests.unit.client.databases import over
+
+WIDE = pa.table({"row": ["a", "b", "c"], "f:n": [1, None, 3], "g:s": ["x", "y", None]})
+
+NUMBERS = pandas.array([1, None, 3], "Int64")
+
+
+@pytest.fixture
+def table(db: Database) -> Table:
+    return db.create_table("t", Schema(columns={"f:n": "int64", "g:s": "string"}))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        lambda: WIDE,
+        lambda: WIDE.to_batches()[0],
+        lambda: WIDE.to_reader(max_chunksize=1),
+        lambda: polars.from_arrow(WIDE),
+        lambda: pandas.DataFrame({"row": ["a", "b", "c"], "f:n": NUMBERS}),
+    ],
+    ids=["table", "batch", "reader", "polars", "pandas"],
+)
+def test_wide_rows_of_every_library(table: Table, data: Callable[[], object]) -> None:
+    txn = table.write(data())
+    rows = list(table.scan(columns=["f:"]))
+    assert [(row.key, row["f:n"]) for row in rows] == [(b"a", 1), (b"c", 3)]
+    assert {cell.txn for row in rows for cell in row.cells} == {txn}
+
+
+def test_cells_go_in_as_they_came_out(table: Table, db: Database) -> None:
+    table.write(WIDE)
+    other = db.create_table("other", table.schema)
+    other.write(table.scan())
+    assert [row.to_dict() for row in other.scan()] == [row.to_dict() for row in table.scan()]
+
+
+def test_wide_rows_go_in_as_they_came_out(table: Table, db: Database) -> None:
+    table.write(WIDE)
+    other = db.create_table("other", table.schema)
+    other.write(table.scan(shape="rows"))
+    assert [row.to_dict() for row in other.scan()] == [row.to_dict() for row in table.scan()]
+
+
+def test_nulls_may_delete(table: Table) -> None:
+    table.write(WIDE)
+    table.write(pa.table({"row": ["a"], "f:n": pa.nulls(1)}), nulls="delete")
+    assert table.get(b"a").to_dict() == {"g:s": "x"}  # type: ignore[union-attr]
+
+
+def test_the_key_column_can_be_named(table: Table) -> None:
+    table.write(pa.table({"id": ["k"], "f:n": [7]}), row="id")
+    assert table.get(b"k")["f:n"] == 7  # type: ignore[index]
+
+
+def test_an_empty_table_writes_nothing(table: Table) -> None:
+    assert table.write(WIDE.slice(0, 0)) >= 0
+    assert table.scan().count() == 0
+
+
+@pytest.mark.parametrize(
+    ("data", "options"),
+    [
+        ([{"row": b"a"}], {}),
+        (3, {}),
+        (WIDE, {"shape": "tall"}),
+        (WIDE, {"shape": "cells"}),
+        (WIDE, {"row": "nobody"}),
+        (WIDE, {"nulls": "keep"}),
+        (pa.table({"row": ["a"], "h:float": [1.5]}), {}),
+        (pa.table({"row": ["a", "a"], "f:n": [1, 2]}), {}),
+        (
+            pa.table(
+                {"row": [None], "f:n": [1]}, schema=pa.schema({"row": "binary", "f:n": "int64"})
+            ),
+            {},
+        ),
+    ],
+)
+def test_wrong_input_is_refused(table: Table, data: object, options: dict[str, object]) -> None:
+    with pytest.raises(InvalidArgument):
+        table.write(data, **options)  # type: ignore[arg-type]
+    assert table.scan().count() == 0
+
+
+def test_a_large_table_is_sent_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bulk, "PART_CELLS", 10)
+    backend = ModelBackend()
+    table = over(backend).create_table("t")
+    rows = [b"%03d" % (number // 4) for number in range(100)]
+    cells = pa.table(
+        {
+            "row": rows,
+            "family": ["f"] * 100,
+            "qualifier": [b"%d" % number for number in range(100)],
+            "value": [b"v"] * 100,
+        }
+    )
+    table.write(cells)
+    written = backend.table("t").cells
+    assert len(written) == 100
+    txns: dict[bytes, set[int]] = {}
+    for cell in written:
+        txns.setdefault(cell.row, set()).add(cell.txn)
+    assert all(len(of_row) == 1 for of_row in txns.values()), "no row is cut in two"
+    assert len({cell.txn for cell in written}) == 13
+
+
+def test_atomic_is_one_commit_or_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bulk, "PART_CELLS", 10)
+    backend = ModelBackend()
+    table = over(backend).create_table("t")
+    table.write(
+        pa.table({"row": [b"%d" % n for n in range(100)], "f:q": [b"v"] * 100}), atomic=True
+    )
+    assert len({cell.txn for cell in backend.table("t").cells}) == 1
+    wide = {"row": ["a"], **{f"f:{n}": pa.nulls(1) for n in range(3)}}
+    monkeypatch.setattr("stele.model.arrow_input.BATCH_CELLS_MAX", 2)
+    with pytest.raises(LimitExceeded):
+        table.write(pa.table(wide), atomic=True)
+
+
+def test_small_chunks_become_one_commit() -> None:
+    backend = ModelBackend()
+    table = over(backend).create_table("t")
+    chunks = [pa.table({"row": [b"%d" % n], "f:q": [b"v"]}) for n in range(20)]
+    table.write(pa.concat_tables(chunks))
+    assert len({cell.txn for cell in backend.table("t").cells}) == 1
+
+
+def test_cells_have_no_key_column_to_choose(table: Table) -> None:
+    with pytest.raises(InvalidArgument, match="wide"):
+        table.write(table.scan().to_arrow(), row="row")
+    with pytest.raises(InvalidCells):
+        table.write(pa.table({"row": ["a"], "family": ["f"]}), shape="cells")

@@ -1,0 +1,105 @@
+"""The catalog, over every backend: tables come, change, go and come back."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from stele.client.database import Database
+from stele.errors import (
+    AlreadyExists,
+    InvalidArgument,
+    InvalidSchema,
+    StaleHandle,
+    TableNotFound,
+)
+from stele.model.groups import Group
+from stele.model.schema import Schema
+
+
+def test_tables_are_created_and_found(db: Database) -> None:
+    created = db.create_table("users", splits=[b"m"])
+    assert db.tables() == ["users"]
+    assert db.table("users").id == created.id
+    assert [info.schema for info in db.catalog()] == [Schema()]
+    with pytest.raises(AlreadyExists, match="users"):
+        db.create_table("users")
+    with pytest.raises(TableNotFound, match="did you mean 'users'"):
+        db.table("usres")
+
+
+@pytest.mark.parametrize("name", ["", "a/b"])
+def test_a_bad_name_is_refused(db: Database, name: str) -> None:
+    with pytest.raises(InvalidArgument):
+        db.create_table(name)
+    assert db.tables() == []
+
+
+def test_a_schema_is_a_schema(db: Database) -> None:
+    with pytest.raises(InvalidArgument, match="dict"):
+        db.create_table("t", {"groups": []})  # type: ignore[arg-type]
+
+
+def test_altering_keeps_what_it_does_not_name(db: Database) -> None:
+    table = db.create_table("t", Schema(columns={"f:a": "int32"}))
+    table.put(b"r", {"f:a": 7})
+    altered = db.alter_table("t", Schema(columns={"f:a": "int64", "f:b": "string"}))
+    assert altered.schema.version == 2
+    table.put(b"s", {"f:a": 2**40, "f:b": "x"})
+    assert [row["f:a"] for row in table.scan()] == [7, 2**40]
+    assert db.alter_table("t", table.schema).schema.version == 2
+    with pytest.raises(InvalidSchema, match="f:a"):
+        db.alter_table("t", Schema(columns={"f:a": "string"}))
+
+
+def test_families_move_between_groups(db: Database) -> None:
+    table = db.create_table("t", Schema([Group("one", ["a", "b"])]))
+    table.put(b"r", {"a:x": b"1", "b:x": b"2"})
+    table.flush()
+    db.alter_table("t", Schema([Group("one", ["a"]), Group("two", ["b"])]))
+    assert table.get(b"r").to_dict() == {"a:x": b"1", "b:x": b"2"}  # type: ignore[union-attr]
+    db.alter_table("t", Schema([Group("one", ["a"])]))
+    assert table.get(b"r").to_dict() == {"a:x": b"1"}  # type: ignore[union-attr]
+
+
+def test_a_dropped_table_can_come_back(db: Database) -> None:
+    db.create_table("t").put(b"r", {"f:q": b"1"})
+    db.drop_table("t")
+    assert (db.tables(), db.tables(dropped=True)) == ([], ["t"])
+    with pytest.raises(TableNotFound):
+        db.table("t")
+    assert db.undrop_table("t").get(b"r")["f:q"] == b"1"  # type: ignore[index]
+    with pytest.raises(AlreadyExists):
+        db.undrop_table("t")
+
+
+def test_renaming_keeps_the_table(db: Database) -> None:
+    table = db.create_table("old")
+    table.put(b"r", {"f:q": b"1"})
+    renamed = db.rename_table("old", "new")
+    assert (renamed.name, table.name, db.tables()) == ("new", "new", ["new"])
+    assert renamed.get(b"r") == table.get(b"r")
+
+
+def test_status_is_numbers(db: Database) -> None:
+    db.create_table("t")
+    assert db.status()["tables"] == 1
+
+
+def test_closing_twice_is_harmless(db: Database) -> None:
+    db.close()
+    db.close()
+    with pytest.raises(StaleHandle):
+        db.tables()
+
+
+def test_a_forked_child_is_told_to_open_its_own(db: Database) -> None:
+    child = os.fork()
+    if not child:
+        try:
+            db.tables()
+        except StaleHandle:
+            os._exit(42)
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 42

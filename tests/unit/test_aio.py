@@ -1,0 +1,31 @@
+"""``stele.aio.open`` gives a database for coroutines, in a directory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import stele
+from stele.errors import DirectoryInUse
+
+
+async def test_a_database_is_opened_and_reopened(tmp_path: Path) -> None:
+    async with await stele.aio.open(tmp_path / "db") as db:
+        table = await db.create_table("t")
+        await table.put(b"a", {"f:q": b"1"})
+        with pytest.raises(DirectoryInUse):
+            await stele.aio.open(tmp_path / "db")
+    async with await stele.aio.open(tmp_path / "db") as db:
+        row = await (await db.table("t")).get(b"a")
+        assert row is not None
+        assert row["f:q"] == b"1"
+
+
+def test_every_public_name_is_there() -> None:
+    for module in (stele, stele.aio):
+        for name in module.__all__:
+            assert getattr(module, name) is not None
+    assert set(stele.__all__) == set(dir(stele))
+    with pytest.raises(AttributeError, match="nonsense"):
+        stele.nonsense  # noqa: B018

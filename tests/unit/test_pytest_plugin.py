@@ -1,0 +1,25 @@
+"""The fixture that users get."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+USERS_TEST = """
+def test_one(stele_db):
+    stele_db.create_table("t").put(b"a", {"f:q": b"1"})
+    assert stele_db.tables() == ["t"]
+
+def test_another(stele_db):
+    assert stele_db.tables() == []
+"""
+
+
+def test_each_test_has_an_empty_database(pytester: pytest.Pytester, tmp_path: Path) -> None:
+    assert tmp_path.exists()
+    pytester.makepyfile(test_users=USERS_TEST)
+    result = pytester.runpytest_subprocess("-p", "stele.pytest_plugin", "-p", "no:randomly")
+    result.assert_outcomes(passed=2)
