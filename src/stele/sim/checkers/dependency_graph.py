@@ -18,7 +18,7 @@ ends points to the next joint, and a transaction that begins is pointed to by th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from enum import IntEnum
 
 from stele.sim.checkers.history import NEVER, Operation
@@ -36,6 +36,9 @@ class Kind(IntEnum):
     RW_RT = 6
 
 
+PLAIN_KINDS = frozenset({Kind.FREE, Kind.WW, Kind.WR, Kind.RW})
+"""All that do without real time."""
+
 KIND_BITS = 3
 KIND_MASK = (1 << KIND_BITS) - 1
 
@@ -43,50 +46,72 @@ KIND_MASK = (1 << KIND_BITS) - 1
 class DependencyGraph:
     """Nodes are numbers: transactions first, as they are numbered outside, then joints."""
 
-    def __init__(self, transactions: int) -> None:
-        self.transactions = transactions
-        self.out: list[list[int]] = [[] for _ in range(transactions)]
+    def __init__(self, operations: Sequence[Operation]) -> None:
+        self.operations = operations
+        self.out: list[list[int]] = [[] for _ in operations]
         """For each node its edges: the target, shifted, and the kind in the low bits."""
 
     def add(self, source: int, target: int, kind: Kind) -> None:
         """The source comes before the target."""
         self.out[source].append(target << KIND_BITS | kind)
 
+    def add_all(self, sources: Iterable[int], target: int, kind: Kind) -> None:
+        """Each of the sources comes before the target; the target itself may be among them."""
+        out, arrow = self.out, target << KIND_BITS | kind
+        for source in sources:
+            if source != target:
+                out[source].append(arrow)
+
     def add_joint(self) -> int:
         """A node that stands for no transaction."""
         self.out.append([])
         return len(self.out) - 1
 
-    def add_real_time(self, numbered: Sequence[tuple[int, Operation]]) -> None:
+    def is_joint(self, node: int) -> bool:
+        """Whether it stands for no transaction."""
+        return node >= len(self.operations)
+
+    def edges(self, node: int) -> Iterator[tuple[int, Kind]]:
+        """Target and kind of every edge out of a node."""
+        for edge in self.out[node]:
+            yield edge >> KIND_BITS, Kind(edge & KIND_MASK)
+
+    def add_real_time(self, numbers: Sequence[int]) -> None:
         """Whatever was over before another began precedes it."""
-        starts = sorted((operation.start, number) for number, operation in numbered)
-        ends = sorted(
-            (operation.end, number) for number, operation in numbered if operation.end != NEVER
-        )
+        operations = self.operations
+        starts = sorted((operations[number].start, number) for number in numbers)
+        ends = sorted((operations[number].end, number) for number in numbers)
         out, ended, joint = self.out, 0, -1
+        ends.append((NEVER, -1))
         for start, number in starts:
-            if ended < len(ends) and ends[ended][0] < start:
+            if ends[ended][0] < start:
                 last, joint = joint, self.add_joint()
                 if last >= 0:
                     out[last].append(joint << KIND_BITS)
                 arrow = joint << KIND_BITS | Kind.RT
-                while ended < len(ends) and ends[ended][0] < start:
+                while ends[ended][0] < start:
                     out[ends[ended][1]].append(arrow)
                     ended += 1
             if joint >= 0:
                 out[joint].append(number << KIND_BITS)
 
     def knots(self) -> list[list[int]]:
-        """The strongly connected components of more than one node, of each its nodes in order."""
+        """The strongly connected components of more than one node."""
         rest = self._in_no_order()
-        return [sorted(knot) for knot in _components(self.out, rest)] if rest else []
+        return self.components(rest, frozenset(Kind)) if rest else []
 
-    def edges_within(self, nodes: set[int]) -> Iterator[tuple[int, int, Kind]]:
-        """Source, target and kind of every edge between the nodes."""
-        for source in sorted(nodes):
-            for edge in self.out[source]:
-                if edge >> KIND_BITS in nodes:
-                    yield source, edge >> KIND_BITS, Kind(edge & KIND_MASK)
+    def components(self, nodes: Collection[int], kinds: Collection[Kind]) -> list[list[int]]:
+        """The same for a part of the graph, its nodes in order, by edges of certain kinds."""
+        inside, allowed = frozenset(nodes), frozenset(kinds)
+
+        def targets(node: int) -> Iterator[int]:
+            return (
+                edge >> KIND_BITS
+                for edge in self.out[node]
+                if edge & KIND_MASK in allowed and edge >> KIND_BITS in inside
+            )
+
+        return [sorted(found) for found in _Tarjan(targets).run(nodes) if len(found) > 1]
 
     def _in_no_order(self) -> list[int]:
         """The nodes that are left when everything is taken away that has nothing before it.
@@ -108,42 +133,52 @@ class DependencyGraph:
         return [node for node, count in enumerate(before) if count]
 
 
-def _components(out: Sequence[Sequence[int]], nodes: Sequence[int]) -> Iterator[list[int]]:
-    """Tarjan's algorithm, without recursion, on a part of the graph."""
-    inside = set(nodes)
-    index: dict[int, int] = {}
-    low: dict[int, int] = {}
-    stack: list[int] = []
-    stacked: set[int] = set()
-    for root in nodes:
-        if root in index:
-            continue
-        path: list[tuple[int, Iterator[int]]] = []
-        node: int | None = root
-        while True:
-            if node is not None:
-                index[node] = low[node] = len(index)
-                stack.append(node)
-                stacked.add(node)
-                path.append((node, iter([edge >> KIND_BITS for edge in out[node]])))
-            here, targets = path[-1]
-            node = None
-            for target in targets:
-                if target in stacked:
-                    low[here] = min(low[here], index[target])
-                elif target in inside and target not in index:
-                    node = target
-                    break
-            if node is not None:
+class _Tarjan:
+    """Strongly connected components, without recursion."""
+
+    def __init__(self, targets: Callable[[int], Iterator[int]]) -> None:
+        self._targets = targets
+        self._index: dict[int, int] = {}
+        self._low: dict[int, int] = {}
+        self._stack: list[int] = []
+        self._stacked: set[int] = set()
+        self._path: list[tuple[int, Iterator[int]]] = []
+
+    def run(self, nodes: Collection[int]) -> Iterator[list[int]]:
+        for root in nodes:
+            if root in self._index:
                 continue
-            path.pop()
-            if low[here] == index[here]:
-                component = [stack.pop()]
-                while component[-1] != here:
-                    component.append(stack.pop())
-                stacked.difference_update(component)
-                if len(component) > 1:
-                    yield component
-            if not path:
-                break
-            low[path[-1][0]] = min(low[path[-1][0]], low[here])
+            self._enter(root)
+            while self._path:
+                node, targets = self._path[-1]
+                unvisited = self._next_unvisited(node, targets)
+                if unvisited is not None:
+                    self._enter(unvisited)
+                    continue
+                self._path.pop()
+                if self._path:
+                    parent = self._path[-1][0]
+                    self._low[parent] = min(self._low[parent], self._low[node])
+                if self._low[node] == self._index[node]:
+                    yield self._cut(node)
+
+    def _enter(self, node: int) -> None:
+        self._index[node] = self._low[node] = len(self._index)
+        self._stack.append(node)
+        self._stacked.add(node)
+        self._path.append((node, self._targets(node)))
+
+    def _next_unvisited(self, node: int, targets: Iterator[int]) -> int | None:
+        for target in targets:
+            if target not in self._index:
+                return target
+            if target in self._stacked:
+                self._low[node] = min(self._low[node], self._index[target])
+        return None
+
+    def _cut(self, root: int) -> list[int]:
+        component = [self._stack.pop()]
+        while component[-1] != root:
+            component.append(self._stack.pop())
+        self._stacked.difference_update(component)
+        return component

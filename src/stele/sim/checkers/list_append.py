@@ -56,7 +56,7 @@ class ListAppend:
     def __init__(self, operations: Iterable[Operation]) -> None:
         self.operations = [operation for operation in operations if operation.kind == "txn"]
         self.findings = Findings()
-        self.graph = DependencyGraph(len(self.operations))
+        self.graph = DependencyGraph(self.operations)
         self.lost_updates: set[frozenset[int]] = set()
         self._lists: dict[str, _List] = defaultdict(_List)
         self._committed = [o.outcome is Outcome.OK for o in self.operations]
@@ -69,9 +69,7 @@ class ListAppend:
         for key, state in self._lists.items():
             self._check_values(key, state)
             self._connect(key, state)
-        self.graph.add_real_time(
-            [(n, o) for n, o in enumerate(self.operations) if self._committed[n]]
-        )
+        self.graph.add_real_time([n for n, committed in enumerate(self._committed) if committed])
 
     def _note_appends(self, number: int, operation: Operation) -> None:
         last: dict[str, Value] = {}

@@ -36,6 +36,9 @@ MISSING = "\0missing"
 Touch: TypeAlias = tuple[int, Value, Value]
 """A transaction, the version of a key that it found, and the one that it left; or ``MISSING``."""
 
+Witnesses: TypeAlias = tuple[int, int] | None
+"""One who left a version and was over before the other, who found a newer one, began."""
+
 
 @dataclass(slots=True)
 class _Register:
@@ -46,8 +49,8 @@ class _Register:
     """Values that the same transaction overwrote."""
     touches: list[Touch] = field(default_factory=list)
     readers: dict[Value, list[int]] = field(default_factory=dict)
-    newer: dict[Value, dict[Value, bool]] = field(default_factory=dict)
-    """For a version those known to be newer, and whether from real time only."""
+    newer: dict[Value, dict[Value, Witnesses]] = field(default_factory=dict)
+    """For a version those known to be newer, and the witnesses if it is known by time only."""
 
 
 class RegisterWrites:
@@ -57,7 +60,7 @@ class RegisterWrites:
         transactions = [operation for operation in operations if operation.kind == "txn"]
         self.operations = sorted(transactions, key=lambda operation: operation.start)
         self.findings = Findings()
-        self.graph = DependencyGraph(len(self.operations))
+        self.graph = DependencyGraph(self.operations)
         self.lost_updates: set[frozenset[int]] = set()
         self._registers: dict[str, _Register] = defaultdict(_Register)
         self._committed = [o.outcome is Outcome.OK for o in self.operations]
@@ -72,9 +75,7 @@ class RegisterWrites:
             self._check_values(key, state)
             self._order_versions(key, state)
             self._connect(state)
-        self.graph.add_real_time(
-            [(n, o) for n, o in enumerate(self.operations) if self._committed[n]]
-        )
+        self.graph.add_real_time([n for n, committed in enumerate(self._committed) if committed])
 
     def _note_writes(self, number: int, operation: Operation) -> None:
         last: dict[str, Value] = {}
@@ -100,14 +101,13 @@ class RegisterWrites:
                 left[key] = step[2]
             elif step[0] != "read":
                 raise InvalidArgument(f"no step of a register transaction: {show(step)}")
-            elif len(step) == 3:
-                value = step[2]
-                expected = left.get(key, found.get(key, value))
-                if value != expected:
-                    told = f"T1 read {key} as {show(value)}, and must see {show(expected)}"
-                    self.findings.add("internal", [operation], told)
-                elif key not in left:
-                    found[key] = value
+            elif len(step) == 2:
+                continue  # the answer is not known
+            elif key not in left and key not in found:
+                found[key] = step[2]
+            elif step[2] != (expected := left[key] if key in left else found[key]):
+                told = f"T1 read {key} as {show(step[2])}, and must see {show(expected)}"
+                self.findings.add("internal", [operation], told)
         for key, value in found.items():
             state = self._registers[key]
             state.touches.append((number, value, left.pop(key, MISSING)))
@@ -154,7 +154,7 @@ class RegisterWrites:
         for number, found, left in state.touches:
             if found == MISSING or left == MISSING:
                 continue
-            state.newer.setdefault(found, {})[left] = False
+            state.newer.setdefault(found, {})[left] = None
             other = first.setdefault(found, number)
             if other != number:
                 self.lost_updates.add(frozenset((other, number)))
@@ -170,18 +170,19 @@ class RegisterWrites:
         another was over, whatever follows it follows the other one too.
         """
         under_way: list[tuple[int, int, Value]] = []  # end, number, version
-        latest: list[tuple[int, Value]] = []
+        latest: list[tuple[int, int, Value]] = []
         for number, found, left in state.touches:
             operation = self.operations[number]
             while under_way and under_way[0][0] < operation.start:
-                end, past_number, version = heapq.heappop(under_way)
-                start = self.operations[past_number].start
+                over = heapq.heappop(under_way)
+                start = self.operations[over[1]].start
                 latest = [past for past in latest if past[0] >= start]
-                latest.append((end, version))
+                latest.append(over)
             version = left if found == MISSING else found
-            for _, older in latest:
+            for _, past_number, older in latest:
                 if older != version and older is not None:
-                    state.newer.setdefault(older, {}).setdefault(version, True)
+                    witnesses = (past_number, number)
+                    state.newer.setdefault(older, {}).setdefault(version, witnesses)
             if operation.end != NEVER:
                 version = found if left == MISSING else left
                 heapq.heappush(under_way, (operation.end, number, version))
@@ -196,15 +197,16 @@ class RegisterWrites:
         self._connect_nil(state)
         for older, newer in state.newer.items():
             source = state.writers.get(older, NOBODY)
-            for version, by_time in newer.items():
+            for version, witnesses in newer.items():
+                by_time = witnesses is not None
                 target = state.writers.get(version, NOBODY)
                 if target == NOBODY or not self._committed[target]:
                     continue
                 if source not in (NOBODY, target) and self._committed[source]:
                     self.graph.add(source, target, Kind.WW_RT if by_time else Kind.WW)
-                for reader in state.readers.get(older, ()):
-                    if reader != target:
-                        self.graph.add(reader, target, Kind.RW_RT if by_time else Kind.RW)
+                if older in state.readers:
+                    kind = Kind.RW_RT if by_time else Kind.RW
+                    self.graph.add_all(state.readers[older], target, kind)
 
     def _connect_nil(self, state: _Register) -> None:
         """Whoever found nothing came before all who wrote."""
@@ -228,30 +230,44 @@ class RegisterWrites:
         if kind is Kind.RT:
             return "{source} was over before {target} began"
         for key, state in self._registers.items():
-            told = self._why(key, state, source, target, kind)
+            if kind is Kind.WR:
+                told = self._why_read(key, state, source, target)
+            else:
+                told = self._why_newer(key, state, source, target, kind)
             if told is not None:
                 return told
         raise AssertionError("an edge without a reason")
 
     @staticmethod
-    def _why(key: str, state: _Register, source: int, target: int, kind: Kind) -> str | None:
-        if kind is Kind.WR:
-            for value, readers in state.readers.items():
-                if target in readers and state.writers.get(value) == source:
-                    return f"{{target}} read {key} as {show(value)}, which {{source}} wrote"
-            return None
-        by_time = kind in (Kind.WW_RT, Kind.RW_RT)
-        verb, basis = "wrote", ", newer as time shows" if by_time else ""
+    def _why_read(key: str, state: _Register, source: int, target: int) -> str | None:
+        for value, readers in state.readers.items():
+            if target in readers and state.writers.get(value) == source:
+                return f"{{target}} read {key} as {show(value)}, which {{source}} wrote"
+        return None
+
+    def _why_newer(
+        self, key: str, state: _Register, source: int, target: int, kind: Kind
+    ) -> str | None:
+        reading = kind in (Kind.RW, Kind.RW_RT)
+        verb = "read" if reading else "wrote"
         for older in dict.fromkeys([*state.newer, None]):
             touched: Sequence[int] = [state.writers.get(older, NOBODY)]
-            if kind in (Kind.RW, Kind.RW_RT):
-                verb, touched = "read", state.readers.get(older, ())
+            if reading:
+                touched = state.readers.get(older, ())
             newer = state.newer.get(older, {})
             if older is None:
-                newer = dict.fromkeys(state.writers, False)
-            for version, from_time in newer.items():
-                writes = state.writers.get(version) == target and from_time is by_time
-                if writes and source in touched:
+                newer = dict.fromkeys(state.writers)
+            for version, witnesses in newer.items():
+                right = (witnesses is not None) is (kind in (Kind.WW_RT, Kind.RW_RT))
+                if right and source in touched and state.writers.get(version) == target:
+                    basis = self._testimony(older, version, witnesses)
                     overwritten = f"{{target}} wrote {show(version)}{basis}"
                     return f"{{source}} {verb} {key} as {show(older)}, {overwritten}"
         return None
+
+    def _testimony(self, older: Value, version: Value, witnesses: Witnesses) -> str:
+        if witnesses is None:
+            return ""
+        left, found = (self.operations[number] for number in witnesses)
+        first = f"client {left.client} had {show(older)} until {left.end}"
+        return f"; {first}, client {found.client} had {show(version)} from {found.start} on"

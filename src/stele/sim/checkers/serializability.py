@@ -14,10 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Protocol
 
 from stele.sim.checkers.anomalies import Anomaly, Findings
-from stele.sim.checkers.cycles import CycleFinder
+from stele.sim.checkers.cycles import find_cycles
 from stele.sim.checkers.dependency_graph import DependencyGraph, Kind
 from stele.sim.checkers.history import Operation
 from stele.sim.checkers.list_append import ListAppend
@@ -69,8 +70,7 @@ def check_register_writes(operations: Iterable[Operation]) -> Report:
 
 def _judge(evidence: Evidence) -> Report:
     findings, graph = evidence.findings, evidence.graph
-    for knot in graph.knots():
-        cycle = CycleFinder(graph, knot).find()
+    for cycle in chain.from_iterable(find_cycles(graph, knot) for knot in graph.knots()):
         numbers = frozenset(number for number, _ in cycle.steps)
         if numbers not in evidence.lost_updates:  # told already, and better
             findings.add_cycle(cycle, evidence.operations, evidence.why)
