@@ -16,6 +16,7 @@ from stele.model.cells import Cell, batch_to_cells, cells_to_batch
 from stele.model.groups import Group
 from stele.model.mutations import MutationBatch
 from stele.model.predicates import CellSpec, ReadSpec, ScanSpec
+from stele.model.ranges import RowRange
 from stele.model.schema import Schema
 from stele.storage.block_cache import BlockCache
 from stele.storage.fragment_format import FragmentInfo
@@ -121,8 +122,6 @@ def new_engine(
 
 def served(engine: Engine, *borders: bytes, schema: Schema = TWO_GROUPS) -> TableState:
     """A table of an engine, with tablets between the borders."""
-    from stele.model.ranges import RowRange
-
     ends = [*borders, None]
     configs = [
         TabletConfig(f"{TABLE}.{number}", TABLE, RowRange(start, end), log=engine.log_directory)
