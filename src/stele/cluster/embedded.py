@@ -23,6 +23,7 @@ from stele.env.real import SystemClock, SystemRandom, ThreadTasks
 from stele.errors import (
     AlreadyExists,
     Conflict,
+    DirectoryInUse,
     InvalidArgument,
     SteleError,
     TableNotFound,
@@ -45,10 +46,17 @@ TABLE_NAME_BYTES_MAX = 255
 
 
 def open_embedded(path: str, options: EngineOptions | None = None) -> EmbeddedBackend:
-    """Open the store in a directory, made if it is missing."""
+    """Open the store in a directory, made if it is missing; ``DirectoryInUse`` if it is open."""
     os.makedirs(path, mode=0o700, exist_ok=True)
     world = World(PosixFileSystem(path), SystemClock(), SystemRandom(), ThreadTasks())
-    return EmbeddedBackend(Store.open(world, options or EngineOptions(), f"pid {os.getpid()}"))
+    try:
+        store = Store.open(world, options or EngineOptions(), f"pid {os.getpid()}")
+    except DirectoryInUse as error:
+        raise DirectoryInUse(
+            f"the database in {path!r} is open already, in another process or in this one: "
+            f"one process owns a directory until it closes the database or ends"
+        ) from error
+    return EmbeddedBackend(store)
 
 
 class EmbeddedBackend:
