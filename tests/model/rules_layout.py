@@ -1,0 +1,299 @@
+"""Rules that move data between memory, files, tablets, groups and tables; no cell changes by them.
+
+Those that do take cells away (truncation, a removed family, a purge policy) tell the model.
+"""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from stele.cluster.embedded_table import EmbeddedTable
+from stele.errors import AlreadyExists, InvalidArgument, InvalidSchema, StaleRow, TableNotFound
+from stele.model.groups import Group
+from stele.model.mutations import MutationBatch
+from stele.model.ranges import EVERYTHING, RowRange
+from stele.model.schema import Schema
+from stele.model.schema_changes import alter, forget_removed
+from stele.tablet.memory_merge import start_memory_merge
+from stele.tablet.table_state import TableState
+from tests.model.machine_base import (
+    FAMILIES,
+    GROUPINGS,
+    NOTHING,
+    PURGES,
+    TABLES_MAX,
+    grouped,
+    step,
+)
+from tests.model.model_table import key_of
+from tests.model.rules_writing import WritingRules, rows, tables
+
+MERGED_COMMITS = 20
+
+
+class LayoutRules(WritingRules):
+    """What happens behind the readers' backs."""
+
+    def state(self, number: int) -> TableState:
+        return self.backend.store.user.table(self.pick(number)[1].id)
+
+    def compacted(self, number: int) -> None:
+        """Some compaction ran: whatever the purge policy allowed may be gone."""
+        _, table, model = self.pick(number)
+        model.allow_purge(self.horizon(table), self.clock.now_us())
+
+    @step(number=tables)
+    def flush(self, number: int) -> object:
+        if self.state(number).memory.oldest_txn is None:
+            return NOTHING
+        self.pick(number)[1].flush()
+        assert self.state(number).memory.oldest_txn is None
+        return None
+
+    @step(number=tables)
+    def memory_merge(self, number: int) -> None:
+        """Many small runs in memory become few."""
+        name, _, _ = self.pick(number)
+        state = self.state(number)
+        for place in range(MERGED_COMMITS):
+            batch = MutationBatch()
+            batch.put(b"r%d" % (place % 7), self.family(number), b"m", self.value())
+            self.commit(name, batch)
+            with self.backend.store.user.lock:
+                state.memory.seal()
+        assert start_memory_merge(self.backend.store.user, state)
+
+    @step(number=tables)
+    def minor_compaction(self, number: int) -> object:
+        """Whatever the policy thinks is due, tablet by tablet."""
+        state = self.state(number)
+        started = [
+            self.backend.maintenance.compact_if_due(state, config)
+            for config in state.layout.tablets
+        ]
+        self.compacted(number)
+        return None if any(started) else NOTHING
+
+    @step(number=tables)
+    def major_compaction(self, number: int) -> None:
+        """Everything, at once: what the policy gives up is gone for certain."""
+        name, table, model = self.pick(number)
+        horizon_before = self.horizon(table)
+        table.compact()
+        gone = model.surely_purged(self.horizon(table), self.clock.now_us())
+        self.compacted(number)
+        assert self.horizon(table) >= horizon_before
+        seen = set(map(key_of, self.base(name, table.durable_txn())))
+        assert not seen & gone, "the purge policy was not carried out"
+        for config in self.state(number).layout.tablets:
+            assert len(config.references) <= len(table.schema.groups)
+
+    @step(number=tables, start=rows, end=rows)
+    def compaction_of_a_range(self, number: int, start: bytes, end: bytes) -> object:
+        if start >= end:
+            return NOTHING
+        self.pick(number)[1].compact(RowRange(start, end))
+        self.compacted(number)
+        return None
+
+    @step(number=tables, row=rows)
+    def split(self, number: int, row: bytes) -> None:
+        _, table, _ = self.pick(number)
+        table.split(row)
+        assert row in [tablet.rows.start for tablet in table.tablets()]
+
+    @step(number=tables, place=st.integers(0, 8))
+    def join(self, number: int, place: int) -> object:
+        _, table, _ = self.pick(number)
+        borders = [tablet.rows.start for tablet in table.tablets()][1:]
+        if not borders:
+            _expect_no_border(table, b"r5")
+            return NOTHING
+        row = borders[place % len(borders)]
+        table.join(row)
+        assert row not in [tablet.rows.start for tablet in table.tablets()]
+        return None
+
+    @step(number=tables)
+    def automatic_split_or_join(self, number: int) -> object:
+        """What maintenance would do by itself."""
+        state, maintenance = self.state(number), self.backend.maintenance
+        done = [maintenance.split_if_due(state, config) for config in state.layout.tablets]
+        return None if any(done) or maintenance.join_if_due(state) else NOTHING
+
+    @step(number=tables, grouping=st.integers(0, len(GROUPINGS) - 1))
+    def regroup(self, number: int, grouping: int) -> None:
+        name, table, model = self.pick(number)
+        wanted = self.regrouped(table.schema, grouping)
+        self.alter(name, wanted)
+        assert model.schema.groups == wanted.groups
+
+    def regrouped(self, schema: Schema, grouping: int) -> Schema:
+        """The same families and the same purge policy in other groups."""
+        purge = schema.groups[0].purge
+        return schema.replace(groups=grouped(grouping, purge, schema.removed))
+
+    def alter(self, name: str, wanted: Schema) -> None:
+        """Change a schema as the API does; families that are in ``removed`` stay out."""
+        self.finish_scans()
+        table, model = self.backend.table(name), self.models[name]
+        following = alter(table.schema, wanted)
+        if following.version != table.schema.version:
+            self.backend.alter_table(name, following)
+        model.schema = self.backend.table(name).schema
+        assert model.schema == following
+
+    @step(number=tables, purge=st.sampled_from(PURGES))
+    def change_purge_policy(self, number: int, purge: str | None) -> None:
+        name, table, _ = self.pick(number)
+        groups = [
+            Group(group.name, group.families or "*", purge=purge, block_cells=group.block_cells)
+            for group in table.schema.groups
+        ]
+        self.alter(name, table.schema.replace(groups=groups))
+
+    @step(number=tables, family=st.sampled_from(FAMILIES))
+    def remove_family(self, number: int, family: str) -> object:
+        name, table, model = self.pick(number)
+        if len(table.schema.removed) >= len(FAMILIES) - 1 or family in table.schema.removed:
+            return NOTHING
+        if any(family in (group.families or ()) for group in table.schema.groups):
+            return NOTHING
+        self.alter(name, table.schema.replace(removed=(*table.schema.removed, family)))
+        model.remove_family(family)
+        return None
+
+    @step(number=tables)
+    def add_family_again(self, number: int) -> object:
+        """A removed family comes back empty, once compactions have passed; before, it cannot."""
+        name, table, _ = self.pick(number)
+        removed = table.schema.removed
+        if not removed:
+            return NOTHING
+        try:
+            named = Group("again", families=[removed[0]])
+            alter(
+                table.schema,
+                table.schema.replace(groups=[named, *table.schema.groups], removed=removed[1:]),
+            )
+        except InvalidSchema:
+            pass
+        else:
+            raise AssertionError("a family that may have cells was added")
+        table.compact()
+        self.compacted(number)
+        self.finish_scans()
+        self.backend.alter_table(name, forget_removed(table.schema))
+        self.models[name].schema = self.backend.table(name).schema
+        return None
+
+    @step(number=tables, start=rows, end=st.none() | rows, whole=st.booleans())
+    def truncate(self, number: int, start: bytes, end: bytes | None, whole: bool) -> object:
+        if end is not None and start >= end:
+            return NOTHING
+        name, table, model = self.pick(number)
+        self.finish_scans()
+        before = table.durable_txn()
+        _, read_at = self.latest(table, start)
+        wanted = EVERYTHING if whole else RowRange(start, end)
+        table.truncate(wanted)
+        _expect_stale(table, start, self.family(number), read_at)
+        floor = max(config.history_floor for config in self.state(number).layout.tablets)
+        model.truncate(wanted, floor)
+        assert floor > before, "what was read before the truncation can be read again, differently"
+        self.check_too_old(name, before)
+        return None
+
+    @step(number=tables)
+    def clone(self, number: int) -> object:
+        if len(self.models) >= TABLES_MAX:
+            return NOTHING
+        name, table, model = self.pick(number)
+        self.names += 1
+        clone = self.backend.clone_table(name, f"c{self.names}")
+        self.models[clone.name] = model.copy()
+        assert self.horizon(clone) >= self.horizon(table), "history the files may not have"
+        return None
+
+    @step(number=tables)
+    def snapshot(self, number: int) -> object:
+        name, table, model = self.pick(number)
+        if len(model.snapshots) >= 3:
+            return NOTHING
+        self.names += 1
+        label = f"s{self.names}"
+        model.snapshots[label] = table.snapshot(label)
+        try:
+            table.snapshot(label)
+        except AlreadyExists:
+            assert table.snapshots() == model.snapshots
+        assert name in self.models
+        return None
+
+    @step(number=tables)
+    def drop_snapshot(self, number: int) -> object:
+        _, table, model = self.pick(number)
+        if not model.snapshots:
+            return NOTHING
+        label = min(model.snapshots)
+        table.drop_snapshot(label)
+        del model.snapshots[label]
+        assert table.snapshots() == model.snapshots
+        return None
+
+    @step(number=tables)
+    def drop_table(self, number: int) -> object:
+        if len(self.models) < 2:
+            return NOTHING
+        name, _, _ = self.pick(number)
+        self.finish_scans()
+        self.backend.drop_table(name)
+        self.dropped[name] = self.models.pop(name)
+        try:
+            self.backend.table(name)
+        except TableNotFound:
+            return None
+        raise AssertionError("a dropped table is served")
+
+    @step(number=tables)
+    def undrop_table(self, number: int) -> object:
+        if not self.dropped or len(self.models) >= TABLES_MAX:
+            return NOTHING
+        name = sorted(self.dropped)[number % len(self.dropped)]
+        self.backend.undrop_table(name)
+        self.models[name] = self.dropped.pop(name)
+        return None
+
+    @step(number=tables)
+    def rename_table(self, number: int) -> None:
+        name, table, _ = self.pick(number)
+        self.names += 1
+        renamed = self.backend.rename_table(name, f"n{self.names}")
+        assert renamed.id == table.id
+        self.models[renamed.name] = self.models.pop(name)
+
+    @step()
+    def collect_garbage(self) -> None:
+        """Two rounds: to the trash, and away."""
+        self.backend.store.collect_garbage()
+        self.backend.store.collect_garbage()
+        self.check_meta()
+
+
+def _expect_stale(table: EmbeddedTable, row: bytes, family: str, read_at: int) -> None:
+    """A row transaction that read before the truncation must not build on what it read."""
+    batch = MutationBatch()
+    batch.put(row, family, b"q", b"stale")
+    try:
+        table.apply(batch, max_txn=read_at)
+    except StaleRow:
+        return
+    raise AssertionError("a transaction did not notice that its row was truncated")
+
+
+def _expect_no_border(table: EmbeddedTable, row: bytes) -> None:
+    try:
+        table.join(row)
+    except InvalidArgument:
+        return
+    raise AssertionError("a border that is not there was removed")

@@ -1,0 +1,57 @@
+"""The embedded store against a plain model, over random courses of everything that can happen.
+
+The gate takes a bounded number of courses, the same every time. ``make model`` takes as many as it
+is told to, from a seed that it prints:
+
+    STELE_MODEL_SEED       where the dice start
+    STELE_MODEL_EXAMPLES   how many courses
+    STELE_MODEL_STEPS      how long each may be
+"""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import HealthCheck, Phase, seed, settings
+from hypothesis.stateful import invariant, run_state_machine_as_test
+
+from tests.model.machine_base import COUNTS
+from tests.model.rules_faults import FaultRules
+from tests.model.rules_reading import ReadingRules
+
+SEED = int(os.environ.get("STELE_MODEL_SEED", "1"))
+EXAMPLES = int(os.environ.get("STELE_MODEL_EXAMPLES", "40"))
+STEPS = int(os.environ.get("STELE_MODEL_STEPS", "50"))
+RULES_MIN = 25
+
+
+class EmbeddedMachine(FaultRules, ReadingRules):
+    """All rules together. After every step, a moment of each table is compared with its model."""
+
+    @invariant()
+    def contents_are_right(self) -> None:
+        for name in sorted(self.models):
+            self.base(name, self.readable(name))
+
+
+def test_the_store_does_what_the_model_does() -> None:
+    COUNTS.clear()
+    rules = {rule.function.__name__ for rule in EmbeddedMachine().rules}
+    chosen = settings(
+        max_examples=EXAMPLES,
+        stateful_step_count=STEPS,
+        deadline=None,
+        derandomize=False,
+        database=None,
+        print_blob=True,
+        report_multiple_bugs=False,
+        phases=(Phase.explicit, Phase.generate, Phase.shrink),
+        suppress_health_check=list(HealthCheck),
+    )
+    try:
+        run_state_machine_as_test(seed(SEED)(EmbeddedMachine), settings=chosen)
+    finally:
+        print({"seed": SEED, "examples": EXAMPLES, "steps": COUNTS.total(), **COUNTS})
+    assert len(rules) >= RULES_MIN
+    assert not rules - COUNTS.keys(), "rules that never did anything"
+    assert COUNTS.total() >= EXAMPLES * STEPS // 4
