@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from stele.coordination.local import LocalCoordination
 from stele.coordination.records import SessionRecord, TableRecord, TableState
 from stele.env.ports import FileLock
-from stele.errors import NotFound, SteleError
+from stele.errors import NotFound, SteleError, Unavailable
 from stele.model.ranges import RowRange
 from stele.model.schema_json import schema_from_json
 from stele.storage.block_cache import BlockCache
@@ -32,6 +32,7 @@ from stele.tablet.recovery import LostTable, log_directories, recover
 
 LOCK_FILE = "LOCK"
 LOG_DIRECTORY = "log"
+NO_EDIT = ConfigEdit()
 
 META_OPTIONS = EngineOptions(
     flush=FlushLimits(memory_bytes=4 << 20, budget_bytes=64 << 20, log_bytes=16 << 20),
@@ -53,6 +54,7 @@ class Store:
     meta0: MetaTable
     meta1: MetaTable
     user: Engine
+    closed: bool = False
 
     @staticmethod
     def open(world: World, options: EngineOptions, owner: str) -> Store:
@@ -69,6 +71,7 @@ class Store:
 
     def collect_garbage(self) -> list[str]:
         """One round: delete the trash of earlier rounds, move new garbage there (T106–T110)."""
+        self._check_meta_is_known()
         live = {engine.session: engine.fragments.low_water() for engine in (self.meta, self.user)}
         directory = self.user.fragments.directory
         files = self.world.files.list(directory)
@@ -80,20 +83,37 @@ class Store:
         move_to_trash(self.world.files, directory, garbage)
         return garbage
 
+    def _check_meta_is_known(self) -> None:
+        """After a save with an unknown outcome, or in another's hands, META may hold more."""
+        if self.closed:
+            raise Unavailable("the store is closed")
+        for failure in (
+            self.meta.failure,
+            self.meta.config_writer.failure,
+            self.user.config_writer.failure,
+        ):
+            if failure is not None:
+                raise failure
+
     def _all_configs(self) -> list[TabletConfig]:
         """Every config there is, now and at each lease; a hole in META stops the collector."""
         configs = list(self.meta.table(META0).layout.tablets)
         moments = [None, *(lease.meta_txn for lease in self.coordination.leases())]
         for at in moments:
             meta1 = self.meta0.configs(META1, at)
+            check_tiling(META1, meta1)
             user = self.meta1.all_configs(at)
-            for table in {config.table for config in user}:
+            tables = {config.table for config in user}
+            if at is None:
+                tables |= {record.id for record in self.coordination.tables()}
+            for table in tables:
                 check_tiling(table, (config for config in user if config.table == table))
             configs += [*meta1, *user]
         return configs
 
     def close(self) -> None:
         """Let go of everything. What is in memory is in the log."""
+        self.closed = True
         self.user.close()
         self.meta.close()
         self.coordination.close_session(self.session.id)
@@ -104,8 +124,8 @@ def _open(world: World, options: EngineOptions, owner: str, lock: FileLock) -> S
     coordination = LocalCoordination.open(world.files, world.random)
     dead = coordination.sessions()
     session = coordination.open_session(owner, world.clock.now_us())
-    name = check_session(f"s{session.id:08x}")
-    meta, meta0, meta1 = _open_meta(world, f"{name}.meta")
+    name = session_name(session)
+    meta, meta0, meta1 = open_meta(world, name)
     user = _open_user(world, options, name, meta1, coordination)
     store = Store(world, lock, coordination, session, meta, meta0, meta1, user)
     _remove_old_logs(store)
@@ -114,14 +134,25 @@ def _open(world: World, options: EngineOptions, owner: str, lock: FileLock) -> S
     return store
 
 
-def _log_of(session: str) -> str:
-    return f"{LOG_DIRECTORY}/{session}"
+def session_name(session: SessionRecord) -> str:
+    """What files and logs of a session are called by."""
+    return check_session(f"s{session.id:08x}")
 
 
-def _open_meta(world: World, session: str) -> tuple[Engine, MetaTable, MetaTable]:
-    """META0 from the root file, META1 from META0."""
+def _new_log(world: World, session: str) -> str:
+    """The log directory of a session, made before any config names it."""
+    directory = f"{LOG_DIRECTORY}/{session}"
+    world.files.mkdir(directory)
+    return directory
+
+
+def open_meta(
+    world: World, session: str, mend: ConfigEdit = NO_EDIT
+) -> tuple[Engine, MetaTable, MetaTable]:
+    """META0 from the root file, META1 from META0; ``mend`` changes tablets of META1 in between."""
+    session = f"{session}.meta"
     root = RootFile(world.files)
-    log = _log_of(session)
+    log = _new_log(world, session)
     fragments = FragmentStore(world.files, f"{session}.r", BlockCache(0))
     with fragments.writing() as files:
         lost = LostTable(META0, META_SCHEMA, (_load_root(root),))
@@ -139,6 +170,7 @@ def _open_meta(world: World, session: str) -> tuple[Engine, MetaTable, MetaTable
     engine.add_table(META0, META0, META_SCHEMA, recovered.configs[META0])
     meta0 = MetaTable(engine, META0)
     configs_of_meta.attach(meta0)
+    meta0.save_now(mend)
     with fragments.writing() as files:
         configs = meta0.configs(META1) or (TabletConfig(f"{META1}.1", META1, RowRange()),)
         lost = LostTable(META1, META_SCHEMA, configs)
@@ -176,7 +208,7 @@ def _open_user(
     ]
     for table in lost:
         check_tiling(table.table, table.configs)
-    log = _log_of(session)
+    log = _new_log(world, session)
     fragments = FragmentStore(world.files, f"{session}.r", BlockCache(0))
     with fragments.writing() as files:
         recovered = recover(world.files, files, lost, log=log, sealer=session)

@@ -61,6 +61,12 @@ class ConfigWriter:
         self._run()
 
     @property
+    def failure(self) -> SteleError | None:
+        """Why nothing can be changed any more, and what META holds is not known."""
+        with self._lock:
+            return self._dead
+
+    @property
     def is_idle(self) -> bool:
         with self._lock:
             return not self._busy
