@@ -51,6 +51,7 @@ GROUPS = (
     Group(
         "Look after an installation",
         (
+            Command("check", "stele.cli.check", "hold a database's parts against each other"),
             Command("doctor", "stele.cli.doctor", "check that this machine is fit to run Stele"),
             Command("version", "stele.cli.version", "print the version of Stele and of its parts"),
         ),

@@ -70,8 +70,8 @@ def positive(text: str) -> int:
     return int(text)
 
 
-def open_database(arguments: Namespace, *, create: bool = False) -> Database:
-    """The database that ``--db`` names; it is only made where that is asked for."""
+def database_path(arguments: Namespace, *, create: bool = False) -> Path:
+    """The directory that ``--db`` names, which has to be there unless it is to be made."""
     if not arguments.db:
         raise InvalidArgument(f"which database? give --db PATH, or set {DATABASE_VARIABLE}")
     path = Path(arguments.db)
@@ -79,7 +79,12 @@ def open_database(arguments: Namespace, *, create: bool = False) -> Database:
         raise InvalidArgument(f"{path} is not a directory")
     if not create and not path.is_dir():
         raise NotFound(f"there is no database in {path}; 'stele table create' makes one")
-    return stele.open(path)
+    return path
+
+
+def open_database(arguments: Namespace, *, create: bool = False) -> Database:
+    """The database that ``--db`` names; it is only made where that is asked for."""
+    return stele.open(database_path(arguments, create=create))
 
 
 def scan_rows(table: Table, arguments: Namespace, **options: Any) -> Scan:

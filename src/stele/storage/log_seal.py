@@ -137,7 +137,12 @@ def read_seal(fs: FileSystem, directory: str) -> Seal | None:
     return Seal.decode(data, path)
 
 
-def _measure(fs: FileSystem, directory: str) -> Seal:
+def peek(fs: FileSystem, directory: str) -> Seal:
+    """How a log is sealed, or how it would be. Changes nothing; its writer has to be gone."""
+    return read_seal(fs, directory) or _measure(fs, directory, sync=False)
+
+
+def _measure(fs: FileSystem, directory: str, *, sync: bool = True) -> Seal:
     """Where the complete entries end, after making all of them durable.
 
     A process that was killed leaves bytes that can be read and are not durable, so files are
@@ -152,8 +157,10 @@ def _measure(fs: FileSystem, directory: str) -> Seal:
             else:
                 end = _end_of_entries(file, sequence, is_last=not lengths)
                 lengths[sequence] = 0 if end is None else end.offset
-        fs.sync_file(f"{directory}/{file_name(sequence)}")
-    fs.sync_dir(directory)
+        if sync:
+            fs.sync_file(f"{directory}/{file_name(sequence)}")
+    if sync:
+        fs.sync_dir(directory)
     if end is None:
         return Seal(lengths, 0, 0, 0)
     return Seal(lengths, end.index, end.chain, end.clock)

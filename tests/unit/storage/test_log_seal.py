@@ -17,6 +17,7 @@ from stele.storage.log_seal import (
     AFTER_TAIL_SYNC,
     Seal,
     is_sealed,
+    peek,
     read_seal,
     seal,
     seal_fence,
@@ -70,6 +71,14 @@ def test_a_log_is_sealed_where_its_entries_end() -> None:
     assert sealed.lengths[3] == size
     assert (sealed.index, sealed.clock) == (5, 5)
     assert recover(fs) == [1, 2, 3, 4, 5]
+
+
+def test_a_peek_sees_what_a_seal_would_record_and_leaves_no_trace() -> None:
+    fs = written([[rows(txn, value=bytes(400))] for txn in range(1, 6)], roll_bytes=1_024)
+    before = fs.list(DIRECTORY)
+    seen = peek(fs, DIRECTORY)
+    assert fs.list(DIRECTORY) == before
+    assert seal(fs, DIRECTORY, "test") == seen == peek(fs, DIRECTORY)
 
 
 def test_an_empty_directory_is_sealed_as_empty() -> None:

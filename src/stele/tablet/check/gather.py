@@ -89,13 +89,12 @@ def _read_meta(fs: FileSystem, leases: Mapping[str, int]) -> _Meta:
         meta0 = MetaContents(fs, META0, below)
         below = meta.take(META0, meta0.rows())
         table = META1
+        meta.unknown_below = META1 if meta.unreadable else None
         meta1 = MetaContents(fs, META1, below)
         meta.take(META1, meta1.rows())
     except UNREADABLE as error:
         meta.give_up(table, error)
         return meta
-    if any(finding.table == META1 for finding in meta.unreadable):
-        meta.unknown_below = META1
     for name, txn in leases.items():
         rows = [*_read_at(META0, meta0, txn), *_read_at(META1, meta1, txn)]
         meta.leases[name] = tuple(_configs(rows))

@@ -83,6 +83,8 @@ def _repair(facts: StoreFacts, findings: list[Finding], finding: Finding) -> Ste
             return f"{facts.unknown_below} has to be readable first"
         case _ if finding.table == META0:
             return "the root is never changed by a repair"
+        case _ if finding.table != META1 and any(_is_of_meta(other) for other in findings):
+            return "META's own tablets have to be repaired first"
         case Kind.HALF_SPLIT:
             return _delete_lower(facts, finding)
         case Kind.GAP | Kind.FIRST_ROW_NOT_EMPTY:
@@ -90,6 +92,10 @@ def _repair(facts: StoreFacts, findings: list[Finding], finding: Finding) -> Ste
         case Kind.UNKNOWN_TABLE:
             return _delete_rows(facts, findings, finding)
     return _REASONS.get(finding.kind, "what was there cannot be known")
+
+
+def _is_of_meta(finding: Finding) -> bool:
+    return finding.table in (META0, META1) and finding.kind.severity is Severity.DAMAGE
 
 
 _REASONS = {
@@ -114,12 +120,11 @@ def _widen(facts: StoreFacts, findings: list[Finding], gap: Finding) -> Step | s
     """Close a gap, if the tablet above it is sound and nothing else may have been in the gap."""
     assert gap.end is not None
     missing = RowRange(gap.start, gap.end)
-    (above,) = (
+    above = next(
         config
         for config in facts.tablets
-        if config.table == gap.table and config.rows.start == gap.end and config.id == gap.subject
-    ) or (None,)
-    assert above is not None
+        if (config.table, config.id, config.rows.start) == (gap.table, gap.subject, gap.end)
+    )
     for other in findings:
         if other is not gap and other.table == gap.table and _touches(other, missing, above):
             return f"there is more wrong with these rows ({other.kind.value})"
@@ -138,8 +143,9 @@ def _touches(finding: Finding, missing: RowRange, above: TabletConfig) -> bool:
     """Whether another finding makes it doubtful what belongs into a gap, or to the tablet there."""
     if finding.kind.severity is Severity.NOTE:
         return False
-    if finding.kind in (Kind.BACKWARD_RANGE, Kind.UNREADABLE_CONFIG):
-        return finding.end is None or missing.start < finding.end <= missing.end  # type: ignore[operator]
+    if finding.kind in _NO_CONFIG:
+        assert missing.end is not None
+        return finding.end is not None and missing.start < finding.end <= missing.end
     return finding.subject in (above.id, above.log, *above.files())
 
 

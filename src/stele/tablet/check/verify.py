@@ -21,6 +21,7 @@ from stele.tablet.check.facts import FileFacts, StoreFacts
 from stele.tablet.check.findings import Finding, Kind
 from stele.tablet.config import TabletConfig
 from stele.tablet.meta_rows import FIRST_COLUMN, loose_config, parse_meta_key
+from stele.tablet.meta_table import META0, META1
 
 
 def read_row(table: str, key: bytes, cells: Sequence[Cell]) -> TabletConfig | Finding:
@@ -52,7 +53,10 @@ def verify(facts: StoreFacts) -> list[Finding]:
     by_table: dict[str, list[TabletConfig]] = {}
     for config in facts.tablets:
         by_table.setdefault(config.table, []).append(config)
+    known = facts.tables.keys() | {META0, META1}
     for table, configs in sorted(by_table.items()):
+        if table not in known:
+            continue  # nobody serves it
         findings += _check_tiling(facts, table, configs)
         findings += (finding for config in configs for finding in _check_config(facts, config))
     findings += _check_ids(facts.tablets)
@@ -151,10 +155,10 @@ def _check_ids(configs: Iterable[TabletConfig]) -> Iterator[Finding]:
             yield Finding(Kind.DUPLICATE_ID, table, tablet, f"{count} tablets have the id {tablet}")
 
 
-def _check_catalog(facts: StoreFacts, by_table: dict[str, list[TabletConfig]]) -> Iterator[Finding]:
+def _check_catalog(facts: StoreFacts, served: Iterable[str]) -> Iterator[Finding]:
     """Tables that only META or only the catalog knows."""
-    present = by_table.keys() | {finding.table for finding in facts.unreadable}
-    for table in sorted(present - facts.tables.keys() - {""}):
+    present = {*served, *(finding.table for finding in facts.unreadable)}
+    for table in sorted(present - facts.tables.keys() - {META0, META1}):
         detail = f"META has tablets of table {table}, which is not in the catalog"
         yield Finding(Kind.UNKNOWN_TABLE, table, table, detail)
     if facts.unknown_below is None:

@@ -1,0 +1,84 @@
+"""``stele check`` on the directory of an embedded store: look, plan, and on request repair.
+
+Looking changes nothing. A repair is done in rounds, because mending one thing can make clear what
+to do about another: each writes its undo record, makes the changes of its plan in META and looks
+again, until nothing is left that can be mended without guessing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stele.cluster.store import LOCK_FILE, LOG_DIRECTORY, open_meta, session_name
+from stele.coordination.local import STATE_FILE, LocalCoordination, decode_state
+from stele.env.failpoints import declare, failpoint
+from stele.errors import NotFound
+from stele.tablet.check.facts import StoreFacts
+from stele.tablet.check.findings import Finding, Severity
+from stele.tablet.check.gather import gather
+from stele.tablet.check.plan import Plan, Step, make_plan
+from stele.tablet.check.undo import UNDO_DIRECTORY, encode_undo, undo_record
+from stele.tablet.check.verify import verify
+from stele.tablet.engine import World
+
+AFTER_UNDO_RECORD = declare("cluster.check.after_undo_record")
+AFTER_REPAIR = declare("cluster.check.after_repair")
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReport:
+    """How a store was left."""
+
+    findings: tuple[Finding, ...]
+    """What is wrong now: after the repair, if there was one."""
+    plan: Plan
+    """What could be done about it."""
+    repaired: tuple[Step, ...] = ()
+    undo_files: tuple[str, ...] = ()
+
+    @property
+    def is_damaged(self) -> bool:
+        return any(finding.kind.severity is Severity.DAMAGE for finding in self.findings)
+
+
+def check_store(world: World, *, deep: bool = False, repair: bool = False) -> CheckReport:
+    """Check a directory that no process has open; ``DirectoryInUse`` if one has."""
+    if not world.files.exists(STATE_FILE):
+        raise NotFound(f"there is no database here: {STATE_FILE} is missing")
+    with world.files.lock_exclusive(LOCK_FILE):
+        facts, report = _look(world, deep=deep)
+        repaired: list[Step] = []
+        undo_files: list[str] = []
+        while repair and report.plan.steps:
+            undo_files.append(_carry_out(world, facts, report.plan))
+            repaired += report.plan.steps
+            facts, report = _look(world, deep=deep)
+        return CheckReport(report.findings, report.plan, tuple(repaired), tuple(undo_files))
+
+
+def _look(world: World, *, deep: bool) -> tuple[StoreFacts, CheckReport]:
+    files = world.files
+    state = decode_state(files.read_all(STATE_FILE))
+    names = files.list(LOG_DIRECTORY) if files.exists(LOG_DIRECTORY) else []
+    facts = gather(files, state, [f"{LOG_DIRECTORY}/{name}" for name in names], deep=deep)
+    findings = verify(facts)
+    return facts, CheckReport(tuple(findings), make_plan(facts, findings))
+
+
+def _carry_out(world: World, facts: StoreFacts, plan: Plan) -> str:
+    """Make the changes of a plan in META; the name of the file that says how to take them back."""
+    now_us = world.clock.now_us()
+    coordination = LocalCoordination.open(world.files, world.random)
+    session = coordination.open_session("check", now_us)
+    name = session_name(session)
+    undo_file = f"{UNDO_DIRECTORY}/{name}.json"
+    world.files.mkdir(UNDO_DIRECTORY)
+    record = undo_record(plan, facts.tablets, now_us)
+    world.files.create_exclusive(undo_file, encode_undo(record))
+    failpoint(AFTER_UNDO_RECORD)
+    engine, _, meta1 = open_meta(world, name, plan.edit(of_meta=True))
+    meta1.save_now(plan.edit(of_meta=False))
+    failpoint(AFTER_REPAIR)
+    engine.close()
+    coordination.close_session(session.id)
+    return undo_file

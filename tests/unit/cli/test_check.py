@@ -1,0 +1,76 @@
+"""``stele check``: what it prints, and what it ends with."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import stele
+from stele.cli import exit_codes
+from stele.cli.main import main
+from stele.env.posix import PosixFileSystem
+from stele.tablet.fragment_store import FRAGMENT_DIRECTORY
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Path:
+    with stele.open(tmp_path / "db") as db:
+        users = db.create_table("users", splits=[b"m"])
+        users.put(b"ada", {"info:name": b"Ada"})
+        users.put(b"zoe", {"info:name": b"Zoe"})
+    return tmp_path / "db"
+
+
+def check(path: Path, *words: str) -> int:
+    return main(["check", "--db", str(path), *words])
+
+
+def lose_a_file(path: Path) -> str:
+    files = PosixFileSystem(str(path))
+    name = next(n for n in files.list(FRAGMENT_DIRECTORY) if ".meta" not in n)
+    files.delete(f"{FRAGMENT_DIRECTORY}/{name}")
+    return name
+
+
+@pytest.mark.parametrize("words", [[], ["--deep"], ["--repair"]])
+def test_a_sound_database_ends_with_0(
+    database: Path, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert check(database, *words) == exit_codes.DONE
+    assert capsys.readouterr().out.splitlines()[-1] == "no damage"
+
+
+def test_damage_is_named_and_ends_with_5(
+    database: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = lose_a_file(database)
+    assert check(database, "--repair") == exit_codes.STOPPED
+    text = capsys.readouterr().out
+    assert f"refers to {name}: there is no such file" in text
+    assert f"no repair for missing-file at {name}" in text
+
+
+def test_a_program_gets_json(database: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    name = lose_a_file(database)
+    assert check(database, "--json") == exit_codes.STOPPED
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["damaged"] is True
+    assert {finding["subject"] for finding in answer["findings"]} == {name}
+    assert answer["cannot_repair"]
+    assert answer["repaired"] == answer["undo_files"] == answer["can_repair"] == []
+
+
+def test_an_open_database_is_not_checked(
+    database: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with stele.open(database):
+        assert check(database) == exit_codes.FAILED
+    assert "stele:" in capsys.readouterr().err
+
+
+def test_a_missing_database_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert check(tmp_path / "none") == exit_codes.FAILED
+    assert check(tmp_path) == exit_codes.FAILED
+    assert "there is no database" in capsys.readouterr().err
