@@ -11,20 +11,20 @@ engines on pyarrow read. The page cache is warm.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shutil
 import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from bench.harness import Row, faster, report, slower
 from stele.env.posix import PosixFileSystem
 from stele.kernels.block import Block
 from stele.model.cells import CELLS
@@ -54,17 +54,6 @@ class Options:
     cells: int = 400_000
     rounds: int = 7
     directory: Path | None = None
-
-
-@dataclass(frozen=True)
-class Row:
-    """One measured thing and what it is held against."""
-
-    name: str
-    value: float
-    unit: str
-    baseline: float
-    ratio: float
 
 
 def make_cells(count: int) -> pa.RecordBatch:
@@ -231,19 +220,19 @@ def measure(root: Path, options: Options) -> list[Row]:
     )
     cells = bench.info.summary.cells
 
-    def rate(name: str, ours: str, raw: str) -> Row:
-        value, base = cells / times[ours], cells / times[raw]
-        return Row(name, value, "cells/s", base, value / base)
+    def rate(name: str, ours: str, raw: str, wanted: float | None = None) -> Row:
+        name = f"{name}, against raw pyarrow"
+        return faster(name, cells / times[ours], cells / times[raw], "cells/s", wanted)
 
-    def duration(name: str, ours: str, raw: str) -> Row:
-        value, base = 1e6 * times[ours], 1e6 * times[raw]
-        return Row(name, value, "µs", base, value / base)
+    def duration(name: str, ours: str, raw: str, wanted: float | None = None) -> Row:
+        name = f"{name}, against raw pyarrow"
+        return slower(name, 1e6 * times[ours], 1e6 * times[raw], "µs", wanted)
 
     return [
-        rate("fragment write, synced", "write", "write_raw"),
-        rate("fragment read, verified, to Arrow", "scan", "scan_raw"),
+        rate("fragment write, synced", "write", "write_raw", 0.8),
+        rate("fragment read, verified, to Arrow", "scan", "scan_raw", 1.2),
         rate("fragment read, keys only", "keys", "keys_raw"),
-        duration("one row group, cold", "group", "group_raw"),
+        duration("one row group, cold", "group", "group_raw", 0.5),
         duration("one row group, through a full cache", "evicting", "group_raw"),
         duration("one row group, hot", "hot", "group_raw"),
         duration("open a file", "open", "open_raw"),
@@ -264,12 +253,7 @@ def main() -> None:
     parser.add_argument("--cells", type=int, default=Options.cells)
     parser.add_argument("--rounds", type=int, default=Options.rounds)
     parser.add_argument("--directory", type=Path, default=None, help="on the disk to measure")
-    found = rows(Options(**vars(parser.parse_args())))
-    for row in found:
-        print(
-            f"{row.name:40} {row.value:14,.1f} {row.unit:8} {row.baseline:14,.1f} {row.ratio:8.2f}"
-        )
-    print(json.dumps([asdict(row) for row in found]))
+    report(rows(Options(**vars(parser.parse_args()))), None)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ the same commit. What is compared takes turns, so that a busy neighbour disturbs
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shutil
 import statistics
@@ -18,10 +17,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench.harness import Row, faster, report, slower
 from stele.env.posix import PosixFileSystem
 from stele.env.real import SystemRandom
 from stele.kernels.row_records import encode_record
@@ -43,17 +43,6 @@ BARE_SECONDS = 0.1
 VALUE = bytes(range(50)) * 2
 BATCH_CELLS = 1_000
 BATCHES_IN_FLIGHT = 8
-
-
-@dataclass(frozen=True)
-class Row:
-    """One measured thing and what it is held against."""
-
-    name: str
-    value: float
-    unit: str
-    baseline: float
-    ratio: float
 
 
 @dataclass(frozen=True)
@@ -234,16 +223,15 @@ def measure(directory: Path, seconds: float) -> list[Row]:
     many = against(bare, lambda: rate_batches(directory, share, BATCHES_IN_FLIGHT), BATCH_CELLS)
     bare.close()
 
-    def row(name: str, unit: str, value: float, baseline: float) -> Row:
-        return Row(name, value, unit, baseline, value / baseline)
-
     return [
-        row("fdatasync p50", "µs", 1e6 * sync, 1e6 * sync),
-        row("one-cell commit p50, one writer", "µs", 1e6 * serial, 1e6 * sync),
-        row("one-cell commits, 64 writers by events", "/s", *callbacks),
-        row("one-cell commits, 64 writers, a thread each", "/s", *threads),
-        row("batches of 1,000 cells, one at a time", "cells/s", *one),
-        row("batches of 1,000 cells, 8 in flight", "cells/s", *many),
+        slower("fdatasync p50, against itself", 1e6 * sync, 1e6 * sync, "µs"),
+        slower(
+            "one-cell commit p50, one writer, against fdatasync", 1e6 * serial, 1e6 * sync, "µs"
+        ),
+        faster("one-cell commits, 64 writers by events, against fdatasync", *callbacks, "/s", 10.0),
+        faster("one-cell commits, 64 writers, a thread each, against fdatasync", *threads, "/s"),
+        faster("batches of 1,000 cells, one at a time, against fdatasync", *one, "cells/s"),
+        faster("batches of 1,000 cells, 8 in flight, against fdatasync", *many, "cells/s"),
     ]
 
 
@@ -261,12 +249,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=Options.seconds)
     parser.add_argument("--directory", type=Path, default=None)
     arguments = parser.parse_args()
-    measured = rows(Options(arguments.seconds, arguments.directory))
-    for row in measured:
-        print(
-            f"{row.name:44} {row.value:14,.0f} {row.unit:8} {row.baseline:14,.0f} {row.ratio:8.2f}"
-        )
-    print(json.dumps([asdict(row) for row in measured]))
+    report(rows(Options(arguments.seconds, arguments.directory)), None)
 
 
 if __name__ == "__main__":

@@ -11,17 +11,15 @@ A ratio above 1 is better than what it is held against, except where the table s
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shutil
 import statistics
-import sys
 import tempfile
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -29,6 +27,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from bench.harness import Row, faster, report, seconds, slower
 from bench.rocksdb_peer import RocksPeer, cell_key
 from bench.storage_data import FAMILY, Batch, batches, row_numbers
 from stele.client.backend import Pending, TableBackend
@@ -48,23 +47,6 @@ POINT_GETS = 20_000
 LIST_KEYS = 1_000
 OVERLAPPING = 8
 """Fragments over the same rows in the merge and compaction works."""
-
-
-@dataclass(frozen=True)
-class Row:
-    """One measured thing and what it is held against."""
-
-    name: str
-    value: float
-    unit: str
-    baseline: float
-    ratio: float
-    wanted: float
-    at_most: bool = False
-
-    @property
-    def reached(self) -> bool:
-        return self.ratio <= self.wanted if self.at_most else self.ratio >= self.wanted
 
 
 @dataclass(frozen=True)
@@ -127,12 +109,6 @@ def to_arrow(batch: Batch) -> pa.RecordBatch:
     )
 
 
-def timed(work: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
-
-
 def fdatasync_us(directory: Path, times: int = 200) -> float:
     """The median time of a bare small write made durable."""
     path = directory / "sync.probe"
@@ -148,16 +124,6 @@ def fdatasync_us(directory: Path, times: int = 200) -> float:
     finally:
         os.close(descriptor)
         path.unlink()
-
-
-def faster(name: str, ours: float, theirs: float, unit: str, wanted: float) -> Row:
-    """Rates: larger is better."""
-    return Row(name, ours, unit, theirs, ours / theirs, wanted)
-
-
-def slower(name: str, ours: float, theirs: float, unit: str, wanted: float) -> Row:
-    """Times and sizes: smaller is better, ``wanted`` is a bound."""
-    return Row(name, ours, unit, theirs, ours / theirs, wanted, at_most=True)
 
 
 def bulk_rows(options: Options) -> list[Row]:
@@ -192,10 +158,10 @@ def _bulk_rocks(path: Path, work: list[Batch]) -> float:
             peer.write_batch(batch, 1_000_000 + number)
         peer.flush()
 
-    seconds = timed(write)
+    took = seconds(write)
     peer.close()
     shutil.rmtree(path)
-    return seconds
+    return took
 
 
 def _bulk_stele(path: Path, work: list[pa.RecordBatch]) -> float:
@@ -205,10 +171,10 @@ def _bulk_stele(path: Path, work: list[pa.RecordBatch]) -> float:
         store.write(work)
         store.table.flush()
 
-    seconds = timed(write)
+    took = seconds(write)
     store.close()
     shutil.rmtree(path)
-    return seconds
+    return took
 
 
 def point_write_rows(options: Options) -> list[Row]:
@@ -230,7 +196,7 @@ def point_write_rows(options: Options) -> list[Row]:
         ours.append(_from_threads(put_ours, f"o{turn}"))
         bare.append(fdatasync_us(options.directory))
         keys = [b"s%d.%d" % (turn, number) for number in range(POINT_PUTS)]
-        serial.append(statistics.median(timed(partial(put_ours, key)) for key in keys) * 1e6)
+        serial.append(statistics.median(seconds(partial(put_ours, key)) for key in keys) * 1e6)
     store.close()
     peer.close()
     best = min(range(len(bare)), key=lambda turn: serial[turn] / bare[turn])
@@ -259,7 +225,7 @@ def _from_threads(put: Callable[[bytes], None], prefix: str) -> float:
         for thread in threads:
             thread.join()
 
-    return POINT_THREADS * POINT_PUTS / timed(run)
+    return POINT_THREADS * POINT_PUTS / seconds(run)
 
 
 def read_rows(options: Options) -> list[Row]:
@@ -294,10 +260,10 @@ def read_rows(options: Options) -> list[Row]:
 def _scan_rows(options: Options, store: Stele, peer: RocksPeer, cells: int) -> list[Row]:
     ours, tuples, arrow, raw = [], [], [], []
     for _ in range(options.rounds + 1):
-        ours.append(timed(store.scan))
-        tuples.append(timed(lambda: deque(peer.items(), maxlen=0)))
-        arrow.append(timed(lambda: deque(peer.to_arrow(), maxlen=0)))
-        raw.append(timed(lambda: raw_scan(store.fragment_paths())))
+        ours.append(seconds(store.scan))
+        tuples.append(seconds(lambda: deque(peer.items(), maxlen=0)))
+        arrow.append(seconds(lambda: deque(peer.to_arrow(), maxlen=0)))
+        raw.append(seconds(lambda: raw_scan(store.fragment_paths())))
     rate = cells / min(ours)
     name = "scan to Arrow, one clean fragment, against"
     return [
@@ -332,10 +298,10 @@ def _point_rows(options: Options, store: Stele, peer: RocksPeer, work: list[Batc
     listed = ReadSpec(rows=tuple(sorted(set(keys))[:LIST_KEYS]))
     listed_theirs = theirs[:LIST_KEYS]
     for _ in range(options.rounds + 1):
-        hot.append(timed(lambda: [store.table.read_row(key, spec) for key in keys]) / len(keys))
-        bare.append(timed(lambda: [peer.get(key) for key in theirs]) / len(keys))
-        many.append(timed(lambda: store.table.read_rows(listed)))
-        lists.append(timed(lambda: peer.get_list(listed_theirs)))
+        hot.append(seconds(lambda: [store.table.read_row(key, spec) for key in keys]) / len(keys))
+        bare.append(seconds(lambda: [peer.get(key) for key in theirs]) / len(keys))
+        many.append(seconds(lambda: store.table.read_rows(listed)))
+        lists.append(seconds(lambda: peer.get_list(listed_theirs)))
     return [
         faster(
             "hot point get, a whole row, 1 fragment", 1 / min(hot), 1 / min(bare), "gets/s", 0.25
@@ -362,10 +328,10 @@ def merge_rows(options: Options) -> list[Row]:
             peer.write_batch(batch, txn)
         peer.flush()
     cells = len(numbers) * 4
-    scans = [timed(store.scan) for _ in range(options.rounds + 1)]
-    raws = [timed(lambda: raw_scan(store.fragment_paths())) for _ in range(options.rounds + 1)]
-    compacted_theirs = timed(peer.compact)
-    compacted_ours = timed(store.table.compact)
+    scans = [seconds(store.scan) for _ in range(options.rounds + 1)]
+    raws = [seconds(lambda: raw_scan(store.fragment_paths())) for _ in range(options.rounds + 1)]
+    compacted_theirs = seconds(peer.compact)
+    compacted_ours = seconds(store.table.compact)
     peer.close()
     store.close()
     return [
@@ -396,20 +362,8 @@ def rows(options: Options) -> list[Row]:
     ]
 
 
-def show(found: list[Row]) -> str:
-    lines = [f"{'work':74} {'ours':>14} {'against':>14} {'ratio':>7} {'wanted':>9}"]
-    for row in found:
-        sign = "<=" if row.at_most else ">="
-        mark = "" if row.reached else "  missed"
-        lines.append(
-            f"{row.name:74} {row.value:12,.1f} {row.unit:8} {row.baseline:10,.1f} "
-            f"{row.ratio:7.2f} {sign} {row.wanted:5.2f}{mark}"
-        )
-    return "\n".join(lines)
-
-
 def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("--cells", type=int, default=5_000_000)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--directory", type=Path)
@@ -420,9 +374,7 @@ def main(arguments: list[str] | None = None) -> None:
         found = rows(Options(given.cells, given.rounds, directory))
     finally:
         shutil.rmtree(directory, ignore_errors=True)
-    sys.stdout.write(show(found) + "\n")
-    if given.json is not None:
-        given.json.write_text("".join(json.dumps(asdict(row)) + "\n" for row in found))
+    report(found, given.json)
 
 
 if __name__ == "__main__":

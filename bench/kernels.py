@@ -1,0 +1,158 @@
+"""The kernels and what stands on them, each against a peer or a limit in the same run.
+
+    python -m bench.kernels [--cells 1000000] [--turns 5] [--json FILE]
+
+Merge and resolution of eight sorted runs, against Arrow's and Polars' sort of the same cells: what
+a store without kernels would do. Fragments against raw pyarrow, the log against bare
+``fdatasync``, and how long a fresh process needs until the first result of a kernel.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import polars
+import pyarrow as pa
+
+from bench import fragments, log
+from bench.harness import Row, best_of, faster, report, seconds, slower
+from bench.storage_data import FAMILY, QUALIFIERS, VALUE_BYTES, row_key, row_numbers
+from stele.kernels.block import Block
+from stele.kernels.compact import CompactionPlan, compact
+from stele.kernels.resolve import ReadView, merge_resolve
+from stele.kernels.sources import Source
+from stele.model.cells import CELLS, Op
+
+RUNS = 8
+ERASED_PART = 0.02
+START_UP_LIMIT_SECONDS = 1.0
+
+_PROBE = """
+from stele.kernels.block import Block
+from stele.kernels.resolve import ReadView, merge_resolve
+from stele.kernels.sources import Source
+from stele.model.cells import Cell, cells_to_batch
+cells = cells_to_batch([Cell(b"a", "f", b"q", 1, b"v", txn=1)])
+assert merge_resolve([Source(Block.from_batch(cells))], ReadView()).cells == 1
+"""
+
+
+def sorted_runs(cells: int) -> list[Block]:
+    """Eight sorted runs over the same row space, two parts in a hundred erasures."""
+    dice = np.random.default_rng(3)
+    numbers = row_numbers(cells // len(QUALIFIERS))
+    return [
+        _run(np.sort(part), 1_000_000 + txn, dice)
+        for txn, part in enumerate(np.array_split(numbers, RUNS))
+    ]
+
+
+def _run(numbers: npt.NDArray[np.int64], txn: int, dice: np.random.Generator) -> Block:
+    count = len(numbers) * len(QUALIFIERS)
+    noise = dice.bytes(count * VALUE_BYTES // 2)
+    half = VALUE_BYTES // 2
+    erased = dice.random(count) < ERASED_PART
+    values = [
+        b"" if gone else noise[at : at + half] * 2
+        for gone, at in zip(erased.tolist(), range(0, len(noise), half), strict=True)
+    ]
+    family = pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int16)), [FAMILY])
+    ops = np.where(erased, int(Op.ERASE_COLUMN), int(Op.PUT)).astype(np.int8)
+    return Block.from_batch(
+        pa.RecordBatch.from_arrays(
+            [
+                pa.array([row_key(int(n)) for n in numbers for _ in QUALIFIERS], pa.binary()),
+                family,
+                pa.array(list(QUALIFIERS) * len(numbers), pa.binary()),
+                pa.array(np.full(count, txn, np.int64)),
+                pa.array(np.full(count, txn, np.int64)),
+                pa.array(ops),
+                pa.array(values, pa.binary()),
+            ],
+            schema=CELLS,
+        )
+    )
+
+
+def merge_rows(cells: int, turns: int) -> list[Row]:
+    """Merge, resolution and gathering against sorting the same cells."""
+    blocks = sorted_runs(cells)
+    sources = [Source(block) for block in blocks]
+    whole = pa.Table.from_batches([block.batch for block in blocks])
+    plain = whole.set_column(1, "family", whole.column("family").cast(pa.utf8()))
+    frame = polars.from_arrow(plain)
+    assert isinstance(frame, polars.DataFrame)
+    keys = ["row", "family", "qualifier", "timestamp", "txn"]
+    falling = [False, False, False, True, True]
+
+    def read() -> None:
+        merge_resolve(sources, ReadView(versions=1)).gather()
+
+    def rewrite() -> None:
+        compact(sources, CompactionPlan(horizon=1 << 62, rooted=True)).gather()
+
+    def by_arrow() -> None:
+        order = ["descending" if down else "ascending" for down in falling]
+        plain.sort_by(list(zip(keys, order, strict=True)))
+
+    def by_polars() -> None:
+        frame.sort(keys, descending=falling)
+
+    read()
+    rewrite()
+    ours, compacted, arrow, sorted_polars = best_of(turns, read, rewrite, by_arrow, by_polars)
+    count = whole.num_rows
+    name = f"merge and resolve {RUNS} runs, gathered, against"
+    return [
+        faster(f"{name} Polars' sort", count / ours, count / sorted_polars, "cells/s", 4.0),
+        faster(f"{name} Arrow's sort", count / ours, count / arrow, "cells/s"),
+        faster(
+            f"compact {RUNS} runs, gathered, against Polars' sort",
+            count / compacted,
+            count / sorted_polars,
+            "cells/s",
+        ),
+    ]
+
+
+def start_up_row(turns: int) -> Row:
+    """A fresh process to its first result, the cache of compiled kernels being warm."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+
+    def probe() -> None:
+        subprocess.run([sys.executable, "-c", _PROBE], check=True, env=environment)
+
+    probe()
+    took = min(seconds(probe) for _ in range(turns))
+    return slower(
+        "kernels ready in a fresh process, warm cache, against one second",
+        took * 1e3,
+        START_UP_LIMIT_SECONDS * 1e3,
+        "ms",
+        1.0,
+    )
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
+    parser.add_argument("--cells", type=int, default=1_000_000)
+    parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--json", type=Path, help="write the rows here, one JSON object a line")
+    given = parser.parse_args(arguments)
+    found = [
+        *merge_rows(given.cells, given.turns),
+        *fragments.rows(fragments.Options(cells=given.cells // 2, rounds=given.turns)),
+        *log.rows(log.Options()),
+        start_up_row(given.turns),
+    ]
+    report(found, given.json)
+
+
+if __name__ == "__main__":
+    main()
