@@ -5,6 +5,7 @@ PYTHON ?= $(or $(shell command -v python3.11),python3)
 WORKERS ?= 2
 FUZZ_SECONDS ?= 600
 SIM_SEEDS ?= 1000
+BENCH_ARGUMENTS ?=
 CRASH_STATES ?= 100000
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
@@ -12,7 +13,7 @@ PYTEST := $(BIN)/python -m pytest
 .DEFAULT_GOAL := help
 .SUFFIXES:
 .PHONY: help install demo test check format lint types layers spelling pins style sim crash coverage \
-	fuzz fuzz-short bench-kernels bench-rpc docs clean
+	fuzz fuzz-short bench-kernels bench-storage bench-rpc docs clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2} \
@@ -85,10 +86,13 @@ coverage: install ## line and branch coverage of the gate, kernels aside
 ## Benchmarks
 
 bench-kernels: install ## merge, resolve, fragments and log against Arrow, Polars and the bare disk
-	$(BIN)/python bench/kernels.py
+	$(BIN)/python -m bench.kernels $(BENCH_ARGUMENTS)
+
+bench-storage: install ## the embedded store against RocksDB; BENCH_ARGUMENTS="--cells 1000000" for less
+	$(BIN)/python -m bench.storage $(BENCH_ARGUMENTS)
 
 bench-rpc: install ## requests and bytes a second of the framed RPC
-	$(BIN)/python bench/rpc.py
+	$(BIN)/python -m bench.rpc
 
 ## Tidy up
 
