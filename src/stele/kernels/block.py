@@ -16,7 +16,7 @@ import ctypes
 import itertools
 import struct
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -49,7 +49,11 @@ _FIXED_WIDTHS = (
 )
 """What a slice moves: every column of fixed-width entries, and the width of one entry."""
 
-Descriptor = npt.NDArray[np.int64]
+Ints = npt.NDArray[np.int64]
+Matrix = Annotated[npt.NDArray[np.int64], 2]
+"""A two-dimensional array: kernels are compiled for the dimensions that their types say."""
+
+Descriptor = Ints
 Families = tuple[str, ...]
 
 

@@ -12,14 +12,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
+from stele.kernels.block import Ints
 from stele.kernels.compare import compare_names
 from stele.kernels.jit import callee
 from stele.kernels.memory import load_i64
 from stele.model.ranges import RowRange, normalise
-
-Ints = npt.NDArray[np.int64]
 
 LIST_BYTES = 16
 RANGE_BYTES = 32

@@ -26,9 +26,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from stele.kernels.block import Ints
 from stele.kernels.merge_kernel import COMPACT
 from stele.kernels.merger import Rule, merge_whole
-from stele.kernels.runs import Ints
 from stele.kernels.selection import Selection
 from stele.kernels.sources import Source
 

@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stele.kernels.block import Block, Families
+from stele.kernels.block import Block, Families, Ints
 from stele.kernels.byte_ranges import ByteRanges
 from stele.kernels.filter_runs import (
     CELLS_PER_ROW,
@@ -33,7 +33,7 @@ from stele.kernels.filter_runs import (
     VALUE_LISTS,
     filter_runs,
 )
-from stele.kernels.runs import TOTALS_WORDS, Ints, empty_runs
+from stele.kernels.runs import TOTALS_WORDS, empty_runs
 from stele.kernels.selection import Selection, select_masked
 from stele.model.columns import EVERY_COLUMN, ColumnSelection
 from stele.model.filters import Filter

@@ -12,12 +12,13 @@ from stele.kernels.block import (
     QUALIFIER_OFFSETS,
     VALUE_BYTES,
     VALUE_OFFSETS,
+    Ints,
 )
 from stele.kernels.byte_ranges import LIST_BYTES, in_ranges
 from stele.kernels.compare import equal_bytes, row_address, row_length
 from stele.kernels.jit import bulk, callee
 from stele.kernels.memory import address_of, load_i16, load_i32, load_i64
-from stele.kernels.runs import RUN_BYTES, Ints, Runs, add_totals, append_run
+from stele.kernels.runs import RUN_BYTES, Runs, add_totals, append_run
 from stele.kernels.sources import FAMILY_MAP, SOURCE_WIDTH, SourceMatrix
 
 COLUMNS = 0

@@ -10,9 +10,6 @@ blocks, and :func:`measure_runs` says where.
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
-
 from stele.kernels.block import (
     FAMILY_CODES,
     OPS,
@@ -24,6 +21,7 @@ from stele.kernels.block import (
     TXNS,
     VALUE_BYTES,
     VALUE_OFFSETS,
+    Ints,
 )
 from stele.kernels.jit import bulk, callee, inlined
 from stele.kernels.memory import (
@@ -48,8 +46,6 @@ from stele.kernels.runs import (
     span,
 )
 from stele.kernels.sources import FAMILY_MAP, SAME_CODES, SOURCE_WIDTH, SourceMatrix
-
-Ints = npt.NDArray[np.int64]
 
 COLUMN_BYTES_MAX = (1 << 31) - 1
 """What 32-bit offsets can reach."""

@@ -2,7 +2,7 @@
 
 numba's own cache looks only at the file of the kernel itself: a changed callee in another file
 leaves stale code behind. The cache directory therefore carries a hash of every source file of
-this package (and of the compiler's version), so any change starts an empty one.
+this package, of the compiler's version and of the processor, so any change starts an empty one.
 
 Two kinds of kernel:
 
@@ -10,22 +10,30 @@ Two kinds of kernel:
 ``quick``   a few microseconds; keeps the GIL, because giving it up and asking for it back costs
             more than the work, and makes several threads slower than one.
 
-Kernels get addresses and integers, not typed lists or arrays where it can be helped: dispatch
-then costs a fraction of a microsecond and no variant is compiled for each number of inputs.
+Kernels get addresses and integers, not typed lists, and arrays only where it saves the caller
+something: dispatch then costs a fraction of a microsecond and no variant is compiled for each
+number of inputs. Every kernel has exactly one signature, which its annotations state: ``int`` is an
+int64, ``bytes`` is bytes, and an array type that is annotated with a number (``Matrix`` in
+``stele.kernels.block``) has so many dimensions, else one. So kernels can be compiled before they
+are called; see ``stele.kernels.warm``.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-import platform
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar, cast, get_args, get_type_hints
 
 import llvmlite
+import llvmlite.binding
 import numba
+import numpy as np
+from numba.core import types
+from numba.core.types.containers import Bytes
+from numba.np.numpy_support import from_dtype
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -33,12 +41,18 @@ R = TypeVar("R")
 CACHE_VARIABLE = "STELE_KERNEL_CACHE"
 """Environment variable that names the directory to keep compiled kernels in."""
 
+KERNELS: list[Any] = []
+"""Every kernel of the modules imported so far."""
+
 
 def source_hash() -> str:
-    """A hash over every source file of the package and what compiles it."""
+    """A hash over every source file of the package, what compiles it and what runs it."""
     digest = hashlib.sha256()
     digest.update(f"{numba.__version__} {llvmlite.__version__} {sys.version}".encode())
-    digest.update(f"{platform.machine()} {numba.config.CPU_NAME or ''}".encode())
+    binding: Any = llvmlite.binding
+    processor = numba.config.CPU_NAME or binding.get_host_cpu_name()
+    features = numba.config.CPU_FEATURES or binding.get_host_cpu_features().flatten()
+    digest.update(f"{processor} {features}".encode())
     for source in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(source.name.encode())
         digest.update(source.read_bytes())
@@ -57,30 +71,32 @@ def _user_cache() -> Path:
     return Path(configured) if configured else Path.home() / ".cache"
 
 
-def _prepare_cache() -> None:
+def _prepare_cache() -> Path:
     directory = cache_directory()
     directory.mkdir(parents=True, exist_ok=True)
     numba.config.CACHE_DIR = str(directory)
+    return directory
 
 
-_prepare_cache()
+CACHE_DIRECTORY = _prepare_cache()
+"""The directory of this process."""
 
 
 def bulk(function: Callable[P, R]) -> Callable[P, R]:
     """Compile a kernel that works for milliseconds: it releases the GIL."""
-    return _compile(function, nogil=True)
+    return _kernel(function, nogil=True)
 
 
 def quick(function: Callable[P, R]) -> Callable[P, R]:
     """Compile a kernel that works for microseconds: it keeps the GIL."""
-    return _compile(function, nogil=False)
+    return _kernel(function, nogil=False)
 
 
 def callee(function: Callable[P, R]) -> Callable[P, R]:
     """Compile a function that only kernels call. It takes addresses and integers, not arrays.
 
-    The compiler decides whether to inline it. It gets no wrapper for calls from Python, which is
-    a third of the time it would take to compile.
+    The compiler decides whether to inline it. It has no wrapper for calls from Python and no place
+    in the cache: its code is part of every kernel that uses it.
     """
     return _compile(function, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
@@ -93,6 +109,32 @@ def inlined(function: Callable[P, R]) -> Callable[P, R]:
     return _compile(function, no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True)
 
 
+def _kernel(function: Callable[P, R], *, nogil: bool) -> Callable[P, R]:
+    kernel = _compile(function, cache=True, nogil=nogil)
+    KERNELS.append(kernel)
+    return kernel
+
+
 def _compile(function: Callable[P, R], **options: bool) -> Callable[P, R]:
-    decorate: Any = numba.njit(cache=True, error_model="numpy", **options)
+    decorate: Any = numba.njit(error_model="numpy", **options)
     return cast("Callable[P, R]", decorate(function))
+
+
+def signature(kernel: Any) -> tuple[Any, ...]:
+    """The types of a kernel's arguments, from its annotations."""
+    hints = get_type_hints(kernel.py_func, include_extras=True)
+    names = kernel.py_func.__code__.co_varnames[: kernel.py_func.__code__.co_argcount]
+    return tuple(_argument_type(hints[name]) for name in names)
+
+
+def _argument_type(hint: Any) -> Any:
+    if hint is int:
+        return types.int64
+    if hint is bytes:
+        return Bytes(types.uint8, 1, "C", readonly=True)
+    dimensions = 1
+    if hasattr(hint, "__metadata__"):
+        (dimensions,) = hint.__metadata__
+        hint = get_args(hint)[0]
+    (element,) = get_args(get_args(hint)[1])
+    return types.Array(from_dtype(np.dtype(element)), dimensions, "C")

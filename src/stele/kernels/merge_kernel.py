@@ -6,6 +6,7 @@ with it the time it takes to compile and to load.
 
 from __future__ import annotations
 
+from stele.kernels.block import Ints
 from stele.kernels.compact_runs import compact_runs
 from stele.kernels.jit import bulk, callee
 from stele.kernels.memory import address_of, load_i32
@@ -16,11 +17,11 @@ from stele.kernels.runs import (
     RUN_BYTES,
     RUN_COUNT,
     VALUE_SIZE,
-    Ints,
     Runs,
     add_totals,
     append_run,
 )
+from stele.kernels.sources import SourceMatrix
 
 # What to decide.
 KEEP_ALL = 0
@@ -46,7 +47,7 @@ def _keep_runs(merged: int, merged_count: int, out: int, count: int) -> int:
 def advance(
     decision: int,
     parameters: Ints,
-    matrix: Ints,
+    matrix: SourceMatrix,
     slots: Ints,
     positions: Ints,
     last: Ints,

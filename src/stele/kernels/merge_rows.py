@@ -23,7 +23,6 @@ The result is a list of runs, see ``stele.kernels.runs``.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from stele.kernels.block import (
     COUNT,
@@ -34,6 +33,7 @@ from stele.kernels.block import (
     TIMESTAMPS,
     TXNS,
     VALUE_OFFSETS,
+    Ints,
 )
 from stele.kernels.compare import (
     compare_bytes,
@@ -57,9 +57,7 @@ from stele.kernels.memory import (
     store_i64,
 )
 from stele.kernels.runs import Runs, append_run, store_run
-from stele.kernels.sources import FAMILY_MAP, SOURCE_WIDTH
-
-Ints = npt.NDArray[np.int64]
+from stele.kernels.sources import FAMILY_MAP, SOURCE_WIDTH, SourceMatrix
 
 LINEAR_MAX = 16
 """Up to this many entries the sorted list is searched from its front."""
@@ -392,7 +390,7 @@ def _value_bytes(cursor: int) -> int:
 
 @callee
 def merge_rows(
-    matrix_array: Ints,
+    matrix_array: SourceMatrix,
     slots: Ints,
     positions: Ints,
     last: Ints,

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stele.kernels.block import COUNT
+from stele.kernels.block import COUNT, Ints
 from stele.kernels.merge_kernel import BYTES_MAX, CELLS_MAX, COMPACT, KEEP_ALL, READ, advance
 from stele.kernels.merge_rows import DONE, workspace
 from stele.kernels.resolve_runs import READ_LISTS
-from stele.kernels.runs import CELL_COUNT, RUN_COUNT, TOTALS_WORDS, VALUE_SIZE, Ints, empty_runs
+from stele.kernels.runs import CELL_COUNT, RUN_COUNT, TOTALS_WORDS, VALUE_SIZE, empty_runs
 from stele.kernels.selection import Selection
 from stele.kernels.sources import Source, SourceTable, restrict
 from stele.kernels.visibility import visibility_state

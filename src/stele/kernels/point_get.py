@@ -28,6 +28,8 @@ from stele.kernels.block import (
     TXNS,
     VALUE_BYTES,
     VALUE_OFFSETS,
+    Ints,
+    Matrix,
 )
 from stele.kernels.bloom import hash_bytes, may_contain_hash
 from stele.kernels.compare import compare_bytes, compare_row, prefix_after, row_end
@@ -65,13 +67,12 @@ from stele.kernels.point_index import (
     ROW_ERASURES_REACH,
     TXN_COLUMN,
     USED,
-    Ints,
 )
 from stele.kernels.resolve_runs import READ_LISTS, resolve_runs
 from stele.kernels.row_index import COMMON, find_block, first_block_of, guess_cell, is_bounded
 from stele.kernels.runs import RUN_BYTES, Runs, store_run
 from stele.kernels.search import find_row, find_row_near
-from stele.kernels.sources import ACTS_ON, CLEAN, FAMILY_MAP, SAME_CODES, SOURCE_WIDTH
+from stele.kernels.sources import ACTS_ON, CLEAN, FAMILY_MAP, SAME_CODES, SOURCE_WIDTH, SourceMatrix
 
 CELL_HEAD = struct.Struct("<HHIqq")
 
@@ -252,7 +253,7 @@ def pack_runs(
 
 @quick
 def point_get(
-    fragments: Ints, count: int, key: bytes, read: Ints, filters: Ints, scratch_array: Ints
+    fragments: Matrix, count: int, key: bytes, read: Ints, filters: Ints, scratch_array: Ints
 ) -> int:
     """The bytes packed (0: no such row), ``TOO_SMALL``, or ``MISSING`` minus a fragment."""
     row, scratch = address_of(key), address_of(scratch_array)
@@ -276,7 +277,9 @@ def point_get(
 
 
 @quick
-def pack_selection(matrix: Ints, runs: Runs, count: int, filters: Ints, scratch_array: Ints) -> int:
+def pack_selection(
+    matrix: SourceMatrix, runs: Runs, count: int, filters: Ints, scratch_array: Ints
+) -> int:
     """Pack the cells of one row that were read some other way."""
     room = scratch_array[PACKED_MAX]
     size = pack_runs(

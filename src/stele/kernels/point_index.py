@@ -29,14 +29,12 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from stele.kernels.block import Block, Families
+from stele.kernels.block import Block, Families, Ints, Matrix
 from stele.kernels.bloom import BloomFilter
 from stele.kernels.row_index import INDEX_WIDTH, RowIndex
 from stele.kernels.sources import family_table
 from stele.model.column_set import ALL_COLUMNS, ColumnSet
 from stele.model.ranges import EVERYTHING, RowRange
-
-Ints = npt.NDArray[np.int64]
 
 BLOCK_MATRIX = INDEX_WIDTH
 USED = INDEX_WIDTH + 1
@@ -64,7 +62,7 @@ class BlockTable(Protocol):
         """Each block, or None for one that is not in memory."""
 
     @property
-    def matrix(self) -> Ints:
+    def matrix(self) -> Matrix:
         """Their descriptors; all zero for one that is not in memory. Never moves."""
 
     @property
@@ -167,7 +165,7 @@ class PointIndex:
         self.families: Families = (
             lists.pop() if len(lists) == 1 else tuple(sorted(set().union(*lists)))
         )
-        self.matrix: Ints = np.zeros((max(len(self.fragments), 1), FRAGMENT_WIDTH), np.int64)
+        self.matrix: Matrix = np.zeros((max(len(self.fragments), 1), FRAGMENT_WIDTH), np.int64)
         self._tables = []
         seen = set()
         for number, fragment in enumerate(self.fragments):

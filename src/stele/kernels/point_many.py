@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from stele.kernels.block import COUNT, DESCRIPTOR_WIDTH, TXNS, Block
+from stele.kernels.block import COUNT, DESCRIPTOR_WIDTH, TXNS, Block, Ints, Matrix
 from stele.kernels.jit import bulk
 from stele.kernels.memory import address_of, load_i32, load_i64
 from stele.kernels.merge_rows import CELL_CURSOR_BYTES
@@ -36,7 +36,6 @@ from stele.kernels.point_index import (
     FRAGMENT_WIDTH,
     ROW_ERASURES_REACH,
     TXN_COLUMN,
-    Ints,
     PointIndex,
 )
 from stele.kernels.resolve import ReadView
@@ -53,18 +52,18 @@ from stele.kernels.runs import (
 )
 from stele.kernels.search import BinaryKeys
 from stele.kernels.selection import Selection
-from stele.kernels.sources import ACTS_ON, FAMILY_MAP, SOURCE_WIDTH, SourceTable
+from stele.kernels.sources import ACTS_ON, FAMILY_MAP, SOURCE_WIDTH, SourceMatrix, SourceTable
 from stele.kernels.visibility import visibility_state
 
 SEGMENT_WIDTH = 2
 """A key and the block it may be in, by their numbers."""
 
-Segments = Ints
+Segments = Matrix
 
 
 @bulk
 def _locate_blocks(
-    fragments: Ints,
+    fragments: Matrix,
     bases: Ints,
     offsets: int,
     data: int,
@@ -106,9 +105,9 @@ def _locate_blocks(
 
 @bulk
 def _find_spans(
-    fragments: Ints,
+    fragments: Matrix,
     places: Segments,
-    matrix: Ints,
+    matrix: SourceMatrix,
     segments: Segments,
     count: int,
     offsets: int,
@@ -133,7 +132,7 @@ def _find_spans(
 
 @bulk
 def _resolve_keys(
-    matrix: Ints,
+    matrix: SourceMatrix,
     segments: Segments,
     spans: Segments,
     count: int,
@@ -231,7 +230,7 @@ def _locate_all(index: PointIndex, rows: BinaryKeys) -> tuple[Segments, Segments
         capacity = needed
 
 
-def _source_rows(index: PointIndex, places: Segments, blocks: Sequence[Block]) -> Ints:
+def _source_rows(index: PointIndex, places: Segments, blocks: Sequence[Block]) -> SourceMatrix:
     """The source matrix of blocks that are held, each as its reference shows it."""
     matrix = np.zeros((max(len(blocks), 1), SOURCE_WIDTH), np.int64)
     if not blocks:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stele.kernels.block import Families
+from stele.kernels.block import Families, Ints
 from stele.kernels.filter import ByteFilters
 from stele.kernels.merge_rows import CELL_CURSOR_BYTES
 from stele.kernels.point_get import (
@@ -33,7 +33,7 @@ from stele.kernels.point_get import (
     pack_selection,
     point_get,
 )
-from stele.kernels.point_index import Ints, PointIndex
+from stele.kernels.point_index import PointIndex
 from stele.kernels.point_many import read_many
 from stele.kernels.resolve import ReadView
 from stele.kernels.resolve_runs import READ_TXN

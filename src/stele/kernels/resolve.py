@@ -16,9 +16,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from stele.kernels.block import Ints
 from stele.kernels.merge_kernel import READ
 from stele.kernels.merger import Rule, merge_whole
-from stele.kernels.runs import Ints
 from stele.kernels.selection import Selection
 from stele.kernels.sources import Source
 from stele.model.cells import TIMESTAMP_MAX, TIMESTAMP_MIN

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from stele.kernels.block import Ints
 from stele.kernels.compare import equal_bytes, row_address, row_end, row_length
 from stele.kernels.jit import bulk, callee
 from stele.kernels.memory import address_of, load_i32
 from stele.kernels.runs import (
     RUN_BYTES,
     TOTALS_WORDS,
-    Ints,
     Runs,
     add_totals,
     append_run,

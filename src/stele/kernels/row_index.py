@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from stele.kernels.block import Ints
 from stele.kernels.compare import compare_bytes, prefix_after, shared_length
 from stele.kernels.jit import bulk, callee, quick
 from stele.kernels.memory import Word, address_of, load_i32, load_i64, load_u8, load_u64
@@ -44,8 +45,6 @@ NOWHERE = -1
 """What a search answers for a row that lies before all blocks, or behind the last row."""
 
 UNKNOWN = -1
-
-Ints = npt.NDArray[np.int64]
 
 
 @callee

@@ -7,6 +7,8 @@ passes through a merge as a few long runs, and the copy at the end is a few long
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import numpy as np
 import numpy.typing as npt
 
@@ -15,8 +17,7 @@ from stele.kernels.jit import callee, inlined
 from stele.kernels.memory import load_i32, load_i64, store_i32, store_i64
 from stele.kernels.sources import SOURCE_WIDTH
 
-Ints = npt.NDArray[np.int64]
-Runs = npt.NDArray[np.int32]
+Runs = Annotated[npt.NDArray[np.int32], 2]
 
 RUN_WIDTH = 4
 RUN_BYTES = 16

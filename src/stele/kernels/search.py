@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from stele.kernels.block import COUNT, Block, Descriptor
+from stele.kernels.block import COUNT, Block, Descriptor, Ints
 from stele.kernels.compare import compare_row, prefix_after, row_address, row_end, row_length
 from stele.kernels.jit import bulk, callee, quick
 from stele.kernels.memory import Word, address_of, load_i32
 from stele.model.ranges import RowRange
-
-Ints = npt.NDArray[np.int64]
 
 GALLOP_CELLS = 16
 """The first step of a search around a guess: a few rows."""

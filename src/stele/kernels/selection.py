@@ -30,6 +30,7 @@ from stele.kernels.block import (
     Block,
     Descriptor,
     Families,
+    Ints,
 )
 from stele.kernels.gather import COLUMN_BYTES_MAX, gather_runs, measure_runs
 from stele.kernels.runs import (
@@ -39,7 +40,6 @@ from stele.kernels.runs import (
     RUN_COUNT,
     TOTALS_WORDS,
     VALUE_SIZE,
-    Ints,
     Runs,
     empty_runs,
 )

@@ -19,7 +19,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from stele.kernels.block import DESCRIPTOR_WIDTH, TXNS, Block, Families
+from stele.kernels.block import DESCRIPTOR_WIDTH, TXNS, Block, Families, Matrix
 from stele.model.cells import ROW_ERASURE_FAMILY
 from stele.model.column_set import ALL_COLUMNS, ColumnSet
 
@@ -34,7 +34,7 @@ SAME_CODES = 14
 """1 when the block's codes are the common ones."""
 SOURCE_WIDTH = 16
 
-SourceMatrix = npt.NDArray[np.int64]
+SourceMatrix = Matrix
 
 _TABLES_KEPT = 1_024
 """Families of a table change rarely: the same few tables serve all merges of a tablet."""

@@ -22,14 +22,12 @@ keeps it in an array would pay for passing the array.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from stele.kernels.block import Ints
 from stele.kernels.compare import equal_bytes
 from stele.kernels.jit import callee, inlined
 from stele.kernels.memory import load_i64, load_u8, store_i64
 from stele.model.cells import TIMESTAMP_MIN, Op
-
-Ints = npt.NDArray[np.int64]
 
 NEVER = TIMESTAMP_MIN
 """As the txn of an erasure: below every txn it could hide."""
