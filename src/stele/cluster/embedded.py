@@ -195,10 +195,18 @@ class EmbeddedBackend:
                 replace(config, log=log) for config in self.store.meta1.configs(record.id)
             )
             self.store.meta1.save_now(ConfigEdit(written=configs))
+            self._reach(max(config.clock for config in configs))
             back = msgspec.structs.replace(record, state=CatalogState.RUNNING, dropped_us=0)
             self.store.coordination.replace_table(back, record.schema_version)
             self.store.user.add_table(record.id, name, _schema(record), configs)
             return self.table(name)
+
+    def _reach(self, txn: int) -> None:
+        """Let reads see up to a txn of another time, which recovery need not have heard of."""
+        user = self.store.user
+        if txn > user.durable_txn:
+            user.observe(txn)
+            user.advance_clock().wait()
 
     def rename_table(self, name: str, new_name: str) -> EmbeddedTable:
         self.check_open()

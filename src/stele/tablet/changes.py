@@ -50,16 +50,21 @@ class CreateTablets:
 
 @dataclass(frozen=True, slots=True)
 class AddFlush:
-    """Memory up to ``txn`` is in these files; each reference has the columns of one group."""
+    """Memory up to ``txn`` is in these files; each reference has the columns of one group.
+
+    ``dropped`` is where memory may have held cells that went into no file, because their family
+    was removed: the log must not bring them back either.
+    """
 
     references: References
     txn: int
+    dropped: RowRange | None = None
 
     def apply(self, configs: Configs) -> Outcome:
         written = []
         for config in configs.values():
             added = restrict(self.references, config.rows)
-            if not added:
+            if not added and not (self.dropped and config.rows.overlaps(self.dropped)):
                 continue  # none of its rows were in memory, so no log cell of it is below the mark
             mark = FlushMark(config.rows, ALL_COLUMNS, self.txn)
             written.append(

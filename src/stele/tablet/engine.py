@@ -44,6 +44,7 @@ from stele.tablet.config_store import ConfigStore
 from stele.tablet.config_writer import Answer, Change, ConfigWriter
 from stele.tablet.events import TabletEvents
 from stele.tablet.fragment_store import FragmentStore
+from stele.tablet.in_memory import InMemoryGroups
 from stele.tablet.options import EngineOptions
 from stele.tablet.range_map import RangeMap
 from stele.tablet.table_state import TableLayout, TableState
@@ -81,11 +82,14 @@ class Engine:
         self.events = TabletEvents()
         self.fragments = FragmentStore(world.files, session, BlockCache(options.cache_bytes))
         self.config_writer = ConfigWriter(configs, self._configs_of)
+        self.in_memory = InMemoryGroups(self.fragments, world.tasks)
         self.failure: SteleError | None = None
         """Why the engine can commit nothing any more."""
         self._tables: dict[str, TableState] = {}
         self._memory_bytes = 0
-        self._sequencer = Sequencer(HybridClock(max(start_txn, world.clock.now_us())))
+        # Not the present moment: a read at it would see a cut that no log speaks of, and that the
+        # next owner, whose clock may be behind, would commit below.
+        self._sequencer = Sequencer(HybridClock(start_txn))
         self._log_writer = LogWriter(
             world.files,
             log_directory,
@@ -118,7 +122,8 @@ class Engine:
             assert table not in self._tables, f"table {table} is served already"
             state = TableState(table, name, layout, self._sequencer.committed)
             self._tables[table] = state
-            return state
+        self.in_memory.shown(table, layout)
+        return state
 
     def remove_table(self, table: str) -> None:
         """Serve a table no longer. Its memory goes with it."""
@@ -126,6 +131,7 @@ class Engine:
             state = self._tables.pop(table, None)
             if state is not None:
                 self._memory_bytes -= state.counted_bytes
+        self.in_memory.gone(table)
 
     def table(self, table: str) -> TableState:
         try:
@@ -332,6 +338,7 @@ class Engine:
             with self.lock:
                 events = state.publish(edit, schema)
                 shown()
+            self.in_memory.shown(state.id, state.layout)
             self.events.dispatch(events)
 
         self.config_writer.submit(Change(state.id, change, publish, done))
@@ -368,5 +375,6 @@ class Engine:
 
     def close(self) -> None:
         """End the log. What is in memory stays in the log for the next owner."""
+        self.in_memory.stop()
         self.log.close()
         self.fragments.close()

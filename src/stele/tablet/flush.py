@@ -86,7 +86,9 @@ class Flush:
             return
         failpoint(AFTER_FRAGMENTS)
         assert self.memory is not None
-        change = AddFlush(written, self.memory.txn)
+        removed = self.state.layout.schema.removed
+        dropped = _span(self.memory.blocks()) if removed else None
+        change = AddFlush(written, self.memory.txn, dropped)
         self.engine.change(self.state, change, self._saved, shown=self._shown)
 
     def _shown(self) -> None:
@@ -115,6 +117,13 @@ class Flush:
             self.state.flushing = False
         self.files.settle()
         self.done(error)
+
+
+def _span(blocks: Sequence[Block]) -> RowRange:
+    """A range that holds all rows of some blocks."""
+    first = min(block.row(0) for block in blocks)
+    last = max(block.row(block.count - 1) for block in blocks)
+    return RowRange(first, last + b"\x00")
 
 
 def _parts(blocks: Sequence[Block]) -> tuple[RowRange, ...]:
