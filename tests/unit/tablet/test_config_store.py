@@ -1,0 +1,84 @@
+"""The root file (T59, T60, T63, M4)."""
+
+from __future__ import annotations
+
+import pytest
+
+from stele.env.failpoints import SimulatedCrash, armed, crash
+from stele.env.faults import Call, Failure, Fault, Faults
+from stele.env.memory_fs import MemoryFileSystem
+from stele.errors import Corruption, SteleError, StorageFailed
+from stele.model.column_set import ALL_COLUMNS
+from stele.model.ranges import RowRange
+from stele.storage.references import FlushMark, Reference
+from stele.tablet.config import ConfigEdit, TabletConfig
+from stele.tablet.config_store import AFTER_ROOT_SAVE, BEFORE_ROOT_SAVE, ROOT_FILE, RootFile
+from tests.unit.tablet.engine_support import cell, fragment, new_store
+
+INFO = fragment(new_store(), [cell(b"a")])
+ROOT = TabletConfig(
+    "META0.1",
+    "META0",
+    RowRange(),
+    references=(Reference(INFO),),
+    marks=(FlushMark(RowRange(), ALL_COLUMNS, 4),),
+    log="log/s1.meta",
+)
+OLD = TabletConfig("META0.1", "META0", RowRange(), log="log/s0.meta")
+
+
+def save(root: RootFile, config: TabletConfig) -> SteleError | None:
+    answers: list[SteleError | None] = []
+    root.save(ConfigEdit(written=(config,)), answers.append)
+    (answer,) = answers
+    return answer
+
+
+def test_t59_t63_log_and_fragments_of_the_root_are_in_one_file() -> None:
+    files = MemoryFileSystem()
+    root = RootFile(files)
+    assert not root.exists()
+    assert save(root, ROOT) is None
+    assert root.exists()
+    assert RootFile(files.crash_image()).load() == ROOT, "durable when the save is answered"
+
+
+@pytest.mark.parametrize(("name", "found"), [(BEFORE_ROOT_SAVE, OLD), (AFTER_ROOT_SAVE, ROOT)])
+def test_t63_a_crash_leaves_the_old_root_or_the_new_one(name: str, found: TabletConfig) -> None:
+    files = MemoryFileSystem()
+    save(RootFile(files), OLD)
+    with armed(name, crash()), pytest.raises(SimulatedCrash):
+        save(RootFile(files), ROOT)
+    assert RootFile(files.crash_image()).load() == found
+
+
+def test_a_save_that_fails_is_answered_with_the_reason() -> None:
+    faults = Faults(Fault(Failure.EIO, 1, kinds={Call.SYNC}))
+    assert isinstance(save(RootFile(MemoryFileSystem(faults=faults)), ROOT), StorageFailed)
+
+
+def test_every_damaged_byte_is_noticed() -> None:
+    files = MemoryFileSystem()
+    save(RootFile(files), ROOT)
+    data = files.read_all(ROOT_FILE)
+    for place in range(len(data) - 1):  # the last newline means nothing
+        damaged = bytearray(data)
+        damaged[place] ^= 0x04
+        files.write_atomic(ROOT_FILE, damaged)
+        with pytest.raises(Corruption, match=ROOT_FILE):
+            RootFile(files).load()
+
+
+@pytest.mark.parametrize("data", [b"", b"\n", b"stele-root crc32c=00000000\n\n"])
+def test_a_file_that_is_no_root_is_corruption(data: bytes) -> None:
+    files = MemoryFileSystem()
+    files.write_atomic(ROOT_FILE, data)
+    with pytest.raises(Corruption, match=ROOT_FILE):
+        RootFile(files).load()
+
+
+def test_t60_the_root_never_splits() -> None:
+    lower = TabletConfig("META0.1", "META0", RowRange(b"", b"m"))
+    upper = TabletConfig("META0.2", "META0", RowRange(b"m"))
+    with pytest.raises(AssertionError, match="never splits"):
+        RootFile(MemoryFileSystem()).save(ConfigEdit(written=(lower, upper)), lambda _: None)

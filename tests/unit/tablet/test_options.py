@@ -1,0 +1,28 @@
+"""The knobs of an engine."""
+
+from __future__ import annotations
+
+import pytest
+
+from stele.errors import InvalidArgument
+from stele.tablet.flush_policy import FlushLimits
+from stele.tablet.options import EngineOptions
+
+
+def test_the_defaults_are_consistent() -> None:
+    options = EngineOptions()
+    assert options.background
+    assert options.flush.budget_bytes >= 2 * options.flush.memory_bytes
+
+
+@pytest.mark.parametrize("name", ["cache_bytes", "log_file_bytes"])
+@pytest.mark.parametrize("value", [0, -1])
+def test_a_size_that_cannot_be_is_refused_by_name(name: str, value: int) -> None:
+    with pytest.raises(InvalidArgument, match=f"{name} must be above 0, not {value}"):
+        EngineOptions(**{name: value})  # type: ignore[arg-type]
+
+
+def test_a_budget_that_one_table_would_fill_is_refused() -> None:
+    EngineOptions(flush=FlushLimits(memory_bytes=50, budget_bytes=100))
+    with pytest.raises(InvalidArgument, match="budget of 99 bytes is too small for flushes of 50"):
+        EngineOptions(flush=FlushLimits(memory_bytes=50, budget_bytes=99))
