@@ -222,6 +222,13 @@ class Recorder:
         """A deadline passed or a connection broke: it may have happened, or still will."""
         self._finish(client, lambda now: Lost(now, client))
 
+    def note(
+        self, client: int, kind: str, key: str = "", argument: object = None, answer: object = None
+    ) -> None:
+        """Something that was not asked for: a delivery of a watch, a commit seen in the log."""
+        self.invoke(client, kind, key, argument)
+        self.ok(client, answer)
+
     def history(self, facts: Mapping[str, Value] | None = None) -> History:
         """What was recorded so far."""
         with self._lock:
