@@ -22,6 +22,10 @@ SPARK_ONLY = frozenset({"pyspark", "pandas"})
 """Comes with the extra ``spark``; only ``stele.spark`` may count on it."""
 
 
+TEST_ONLY = {"src/stele/pytest_plugin.py": frozenset({"pytest"})}
+"""Loaded by pytest and by nobody else."""
+
+
 def declared(requirements: list[str]) -> set[str]:
     """Import names of requirement specifiers."""
     names = (re.split(r"[<>=!~ ;]", text)[0] for text in requirements)
@@ -49,6 +53,7 @@ def foreign_imports(tree: ast.Module) -> set[str]:
 def undeclared(name: str, tree: ast.Module, runtime: set[str], spark: set[str]) -> list[str]:
     """A finding for each import that ``pip install steledb`` would not satisfy."""
     allowed = runtime | spark | SPARK_ONLY if name.startswith("src/stele/spark/") else runtime
+    allowed = allowed | TEST_ONLY.get(name, frozenset())
     return [f"{name}: {package} is not declared" for package in foreign_imports(tree) - allowed]
 
 

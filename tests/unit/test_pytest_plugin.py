@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 pytest_plugins = ["pytester"]
@@ -18,8 +16,7 @@ def test_another(stele_db):
 """
 
 
-def test_each_test_has_an_empty_database(pytester: pytest.Pytester, tmp_path: Path) -> None:
-    assert tmp_path.exists()
+def test_each_test_has_an_empty_database(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(test_users=USERS_TEST)
-    result = pytester.runpytest_subprocess("-p", "stele.pytest_plugin", "-p", "no:randomly")
+    result = pytester.runpytest_inprocess("-p", "stele.pytest_plugin", "-p", "no:asyncio")
     result.assert_outcomes(passed=2)

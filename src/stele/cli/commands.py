@@ -59,9 +59,9 @@ GROUPS = (
 )
 
 EXAMPLES = (
-    Example("stele table create users --db ./data --column info:age=int64", "a first table"),
-    Example("stele put users ada info:name=Ada info:age=36 --db ./data", "write a row, durably"),
-    Example("stele scan users --db ./data --json", "rows as lines of JSON"),
+    Example("stele table create users --db ./data", "a first table, in a new database"),
+    Example("stele put users ada info:name=Ada --db ./data", "write a row; returns when durable"),
+    Example("stele scan users --db ./data --json", "all rows, as lines of JSON"),
     Example("stele doctor", "is everything here that Stele needs?"),
     Example("stele doctor --path /srv/data", "the same, measuring the disk under that folder"),
     Example("stele version --json", "for a program; every command takes --json"),

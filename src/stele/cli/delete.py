@@ -7,7 +7,7 @@ from argparse import ArgumentParser, Namespace
 from stele.cli import exit_codes
 from stele.cli.output import Output
 from stele.cli.tables import add_key, add_table, open_database
-from stele.cli.values import read_key
+from stele.cli.values import read_key, to_bytes
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -15,7 +15,12 @@ def configure(parser: ArgumentParser) -> None:
     add_table(parser)
     add_key(parser)
     parser.add_argument(
-        "-c", "--columns", metavar="NAME", nargs="+", help="only these columns and families"
+        "-c",
+        "--columns",
+        metavar="NAME",
+        nargs="+",
+        type=to_bytes,
+        help="only these columns and families",
     )
     parser.add_argument(
         "--until", metavar="MICROS", type=int, help="only versions up to this timestamp"

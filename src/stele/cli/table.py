@@ -11,7 +11,7 @@ from typing import Any
 from stele.cli import exit_codes
 from stele.cli.output import Output, columns
 from stele.cli.tables import add_database, add_table, open_database
-from stele.cli.values import from_bytes, read_key
+from stele.cli.values import from_bytes, read_key, to_bytes
 from stele.client.backend import TabletInfo
 from stele.client.database import Database
 from stele.client.table import Table
@@ -66,7 +66,7 @@ def _declared(texts: Iterable[str]) -> dict[Column, str]:
         name, equals, kind = text.rpartition("=")
         if not equals:
             raise InvalidArgument(f"{text!r} is not COLUMN=TYPE, such as info:age=int64")
-        declared[Column.parse(name)] = kind
+        declared[Column.parse(to_bytes(name))] = kind
     return declared
 
 
@@ -149,7 +149,7 @@ def change(database: Database, arguments: Namespace, output: Output) -> None:
 def _changed(schema: Schema, arguments: Namespace) -> Schema:
     kinds: dict[Column, Any] = {typed.column: typed.type for typed in schema.columns}
     for name in arguments.drop_column:
-        if kinds.pop(Column.parse(name), None) is None:
+        if kinds.pop(Column.parse(to_bytes(name)), None) is None:
             raise InvalidArgument(f"column {name!r} is not declared")
     history = schema.history_us if arguments.history is None else arguments.history
     return Schema(

@@ -9,7 +9,7 @@ from typing import Any
 
 import stele
 from stele.cli.output import Output
-from stele.cli.values import from_bytes, moment, plain, read_key, word
+from stele.cli.values import from_bytes, moment, plain, read_key, to_bytes, word
 from stele.client.database import Database
 from stele.client.scan import Scan
 from stele.client.table import Table
@@ -49,6 +49,7 @@ def add_reading(parser: ArgumentParser) -> None:
         "--columns",
         metavar="NAME",
         nargs="+",
+        type=to_bytes,
         help="columns such as info:age, or families such as info:",
     )
     parser.add_argument(
@@ -114,16 +115,22 @@ def show_row(row: Row, output: Output, *, all_cells: bool) -> None:
     """Print one row: columns and newest values, or every version with its timestamp."""
     key = key_of(row)
     versions = [
-        (word(name), timestamp, value) for name in row for timestamp, value in row.versions(name)
+        (_column_word(name), timestamp, value)
+        for name in row
+        for timestamp, value in row.versions(name)
     ]
     cells = [
         {"column": name, "timestamp": timestamp, "value": plain(value)}
         for name, timestamp, value in versions
     ]
-    newest = {word(name): plain(value) for name, value in row.to_dict().items()}
+    newest = {_column_word(name): plain(value) for name, value in row.to_dict().items()}
     value = {"row": key, "cells": cells} if all_cells else {"row": key, "columns": newest}
     lines = [
         f"  {name} = {word(value)}" + (f"  @{timestamp}" if all_cells else "")
         for name, timestamp, value in versions
     ]
     output.record(value, "\n".join([word(key), *lines]))
+
+
+def _column_word(name: str | bytes) -> str:
+    return from_bytes(name.encode() if isinstance(name, str) else name)

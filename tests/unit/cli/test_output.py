@@ -32,6 +32,15 @@ def test_a_problem_is_one_sentence(streams: tuple[io.StringIO, io.StringIO]) -> 
     assert (stdout.getvalue(), code) == ("", 1)
 
 
+def test_records_are_lines_of_json(streams: tuple[io.StringIO, io.StringIO]) -> None:
+    output = Output(*streams, as_json=True)
+    output.record({"row": "a"}, "a")
+    output.record({"row": "é"}, "é")
+    assert streams[0].getvalue() == '{"row": "a"}\n{"row": "é"}\n'
+    Output(*streams).record({}, "text")
+    assert streams[0].getvalue().endswith("text\n")
+
+
 def test_a_problem_without_words_has_a_name(streams: tuple[io.StringIO, io.StringIO]) -> None:
     Output(*streams).problem(SteleError())
     assert streams[1].getvalue() == "stele: SteleError\n"

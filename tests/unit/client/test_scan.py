@@ -45,7 +45,7 @@ def test_rows_come_wide(table: Table) -> None:
 
 def test_an_empty_scan_has_its_schema(table: Table) -> None:
     for shape in ("cells", "rows"):
-        scan = table.scan((b"x", None), shape=shape)  # type: ignore[arg-type]
+        scan = table.scan((b"x", None), shape=shape)
         assert scan.to_arrow().schema == scan.schema
         assert scan.to_arrow().num_rows == 0
 

@@ -33,7 +33,8 @@ def test_conditions_compare_values_and_absence(conditions: dict[str, object], ho
 
 
 def test_conditions_need_something_to_compare_and_to_do() -> None:
-    for wrong in ({}, None, ["f:n"]):
+    wrongs: tuple[object, ...] = ({}, None, ["f:n"])
+    for wrong in wrongs:
         with pytest.raises(InvalidArgument, match="conditions"):
             condition_columns(wrong)
     with pytest.raises(InvalidArgument, match="put or to delete"):

@@ -125,6 +125,20 @@ def test_a_cell_erasure_needs_a_timestamp() -> None:
             MutationBatch().erase_cell(b"r", "f", b"q", wrong)  # type: ignore[arg-type]
 
 
+def test_batches_are_joined_all_or_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    batch, other = MutationBatch(), MutationBatch()
+    batch.put(b"b", "f", b"q", b"v")
+    other.put(b"a", "g", b"q", b"w")
+    other.erase_row(b"c")
+    batch.extend(other)
+    assert [cell.row for cell in batch.cells()] == [b"a", b"b", b"c"]
+    assert batch.size_bytes == 7
+    monkeypatch.setattr("stele.model.mutations.BATCH_CELLS_MAX", 4)
+    with pytest.raises(LimitExceeded, match="5 cells"):
+        batch.extend(other)
+    assert len(batch) == 3
+
+
 def test_a_full_batch_takes_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stele.model.mutations.BATCH_CELLS_MAX", 1)
     batch = MutationBatch()

@@ -1,0 +1,40 @@
+"""``stele scan``."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.cli.tables_cli import Shell
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ([], ["ada", r"bob\xff"]),
+        (["--reverse"], [r"bob\xff", "ada"]),
+        (["--limit", "1"], ["ada"]),
+        (["--start", "b"], [r"bob\xff"]),
+        (["--end", "b"], ["ada"]),
+        (["--prefix", "bo"], [r"bob\xff"]),
+        (["-c", "info:age"], ["ada"]),
+    ],
+)
+def test_rows_are_lines(shell: Shell, words: list[str], expected: list[str]) -> None:
+    assert [line["row"] for line in shell.lines("scan", "users", *words)] == expected
+
+
+def test_the_past_can_be_scanned(shell: Shell) -> None:
+    txn = shell.json("put", "users", "eve", "info:age=1")["txn"]
+    shell.text("delete", "users", "eve")
+    assert len(shell.lines("scan", "users", "--at", str(txn))) == 3
+    assert len(shell.lines("scan", "users")) == 2
+
+
+def test_rows_are_readable(shell: Shell) -> None:
+    assert shell.text("scan", "users", "-c", "info:age") == "ada\n  info:age = 37\n"
+    assert "@10" in shell.text("scan", "users", "--versions", "2")
+
+
+def test_mistakes_are_sentences(shell: Shell) -> None:
+    assert "not both" in shell.refused(2, "scan", "users", "--prefix", "a", "--end", "b")
+    assert "row range is empty" in shell.refused(2, "scan", "users", "--start", "b", "--end", "a")
