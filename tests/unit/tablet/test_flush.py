@@ -1,0 +1,208 @@
+"""Flushing (T35, T46, T47, T92–T97)."""
+
+from __future__ import annotations
+
+from stele.env.faults import Call, Failure, Fault, Faults
+from stele.env.memory_fs import MemoryFileSystem
+from stele.errors import OutOfSpace, SteleError
+from stele.kernels.block import Block
+from stele.model.cells import Cell, Op, batch_to_cells
+from stele.model.column_set import ALL_COLUMNS
+from stele.model.groups import Group
+from stele.model.mutations import MutationBatch
+from stele.model.schema import Schema
+from stele.storage.references import Reference
+from stele.tablet.engine import Engine
+from stele.tablet.flush import Flush, fragment_options, merged, write_groups
+from stele.tablet.fragment_store import FRAGMENT_DIRECTORY, FragmentStore
+from stele.tablet.options import EngineOptions
+from tests.unit.tablet.engine_support import (
+    TABLE,
+    TWO_GROUPS,
+    SavedConfigs,
+    block,
+    cell,
+    memory_world,
+    new_engine,
+    new_store,
+    puts,
+    served,
+)
+
+
+def flush(engine: Engine) -> list[SteleError | None]:
+    """How it ended; nothing when none was started."""
+    ended: list[SteleError | None] = []
+    started = Flush.start(engine, engine.table(TABLE), ended.append)
+    assert started == bool(ended)
+    return ended
+
+
+def cells_in(store: FragmentStore, reference: Reference) -> list[Cell]:
+    blocks = store.open(reference.file).reader.blocks(reference.rows)
+    return [each for part in blocks for each in batch_to_cells(part.batch)]
+
+
+def test_t92_t96_memory_goes_when_the_configs_are_saved_and_not_before() -> None:
+    saved = SavedConfigs()
+    engine = new_engine(memory_world(), saved)
+    state = served(engine)
+    txn = engine.apply(TABLE, puts((b"a", "f", b"1"))).wait()
+    saved.held = []
+    ended: list[SteleError | None] = []
+    assert Flush.start(engine, state, ended.append)
+    assert state.memory.oldest_txn == txn, "still in memory while the config is on its way"
+    assert not Flush.start(engine, state, ended.append), "one flush of a table at a time"
+    saved.release()
+    assert ended == [None]
+    assert state.memory.oldest_txn is None
+    assert not state.flushing
+    assert state.stable_txn == txn
+    assert engine.memory_bytes == 0
+
+
+def test_t94_t95_every_group_gets_a_file_and_every_tablet_what_is_its() -> None:
+    saved = SavedConfigs()
+    engine = new_engine(memory_world(), saved)
+    state = served(engine, b"m")
+    engine.apply(TABLE, puts((b"a", "f", b"1"), (b"a", "g", b"2"), (b"z", "g", b"3"))).wait()
+    assert flush(engine) == [None]
+    below, above = state.layout.tablets
+    assert [sorted(ref.families) for ref in below.references] == [["f"], ["g"]]
+    assert [sorted(ref.families) for ref in above.references] == [["g"]]
+    assert [each.value for each in cells_in(engine.fragments, above.references[0])] == [b"3"]
+    assert [mark.columns for mark in above.marks] == [ALL_COLUMNS]
+
+
+def test_there_is_nothing_to_flush_in_an_empty_table_or_one_whose_layout_changes() -> None:
+    engine = new_engine(memory_world(), SavedConfigs())
+    state = served(engine)
+    assert flush(engine) == []
+    engine.apply(TABLE, puts((b"a", "f", b"1"))).wait()
+    state.changing_layout = True
+    assert flush(engine) == []
+    state.changing_layout = False
+    assert flush(engine) == [None]
+
+
+def test_t94_only_what_is_durable_is_flushed() -> None:
+    """A commit that the log has not taken yet must not be in a fragment that it could outlive."""
+    engine = new_engine(memory_world(inline=False), SavedConfigs())
+    served(engine)
+    engine.apply(TABLE, puts((b"a", "f", b"1")))
+    assert engine.durable_txn < engine.committed_txn
+    assert flush(engine) == []
+
+
+def test_a_flush_that_cannot_write_leaves_everything_as_it_was() -> None:
+    faults = Faults()
+    files = MemoryFileSystem(faults=faults)
+    engine = new_engine(memory_world(files), SavedConfigs())
+    state = served(engine)
+    txn = engine.apply(TABLE, puts((b"a", "f", b"1"))).wait()
+    files.capacity_bytes = files.disk.used_bytes
+    (error,) = flush(engine)
+    assert isinstance(error, OutOfSpace)
+    assert state.memory.oldest_txn == txn
+    assert engine.fragments.low_water() > 0, "what it wrote is garbage"
+    files.capacity_bytes = 1 << 30
+    assert flush(engine) == [None]
+    assert state.memory.oldest_txn is None
+
+
+def test_a_flush_whose_config_cannot_be_saved_keeps_the_memory() -> None:
+    saved = SavedConfigs()
+    engine = new_engine(memory_world(), saved)
+    state = served(engine)
+    txn = engine.apply(TABLE, puts((b"a", "f", b"1"))).wait()
+    saved.failure = OutOfSpace("full")
+    assert flush(engine) == [saved.failure]
+    assert state.memory.oldest_txn == txn
+    assert next(iter(state.layout.tablets)).references == ()
+
+
+def test_a_flush_of_a_table_that_was_removed_meanwhile_ends_in_an_error() -> None:
+    engine = new_engine(memory_world(), SavedConfigs())
+    state = served(engine)
+    engine.apply(TABLE, puts((b"a", "f", b"1"))).wait()
+    engine.remove_table(TABLE)
+    ended: list[SteleError | None] = []
+    assert Flush.start(engine, state, ended.append)
+    assert len(ended) == 1
+    assert ended[0] is not None
+    assert engine.config_writer.is_idle
+
+
+def test_t47_t105_log_files_die_when_everything_in_them_is_saved() -> None:
+    options = EngineOptions(background=False, log_file_bytes=1024)
+    engine = new_engine(memory_world(), SavedConfigs(), options=options)
+    served(engine)
+    for number in range(10):
+        engine.apply(TABLE, puts((b"row%d" % number, "f", b"x" * 400))).wait()
+    files = engine.world.files
+    before = files.list(engine.log_directory)
+    assert len(before) > 3
+    assert flush(engine) == [None]
+    assert len(files.list(engine.log_directory)) < len(before)
+
+
+def test_a_log_file_that_cannot_be_deleted_does_no_harm() -> None:
+    options = EngineOptions(background=False, log_file_bytes=1024)
+    files = MemoryFileSystem(faults=Faults(Fault(Failure.EIO, 1, kinds={Call.DELETE})))
+    engine = new_engine(memory_world(files), SavedConfigs(), options=options)
+    served(engine)
+    for number in range(20):
+        engine.apply(TABLE, puts((b"row%d" % number, "f", b"x" * 400))).wait()
+        if number % 10 == 9:
+            assert flush(engine) == [None]
+    assert engine.failure is None
+    assert files.faults.fired == 1
+    assert len(files.list(engine.log_directory)) < 5
+
+
+def test_row_erasures_go_into_every_group_and_nothing_is_dropped() -> None:
+    erased = Cell(b"a", "", b"", 9, b"", Op.ERASE_ROW, 9)
+    older, newer = cell(b"a", txn=1), cell(b"a", txn=10)
+    cells = block(erased, older, newer, cell(b"a", "g"))
+    a, b = TWO_GROUPS.groups
+
+    def found(group: Group) -> list[Cell]:
+        parts = merged([cells], TWO_GROUPS, group)
+        return [each for part in parts for each in batch_to_cells(part.batch)]
+
+    assert found(a) == [erased, newer, older]
+    assert found(b) == [erased, cell(b"a", "g")]
+
+
+def test_t71_cells_of_a_family_that_no_group_holds_are_not_written() -> None:
+    files = MemoryFileSystem()
+    store = new_store(files)
+    narrow = Schema([Group("only", families=["f"])])
+    with store.writing() as pending:
+        assert write_groups(pending, TABLE, narrow, [block(cell(b"a", "g"))]) == ()
+        (reference,) = write_groups(pending, TABLE, narrow, [block(cell(b"a"), cell(b"a", "g"))])
+    assert reference.families == ("f",)
+    assert len(files.list(FRAGMENT_DIRECTORY)) == 1
+
+
+def test_files_are_written_as_the_group_says() -> None:
+    options = fragment_options(Group("a", compression="lz4", block_cells=512))
+    assert (options.compression, options.block_cells) == ("lz4", 512)
+
+
+def test_a_batch_and_single_cells_are_merged_into_one_sorted_file() -> None:
+    engine = new_engine(memory_world(), SavedConfigs())
+    state = served(engine)
+    many = MutationBatch()
+    for number in range(0, 200, 2):
+        many.put(b"%04d" % number, "f", b"q", b"even")
+    engine.apply(TABLE, many).wait()
+    for number in range(1, 20, 2):
+        engine.apply(TABLE, puts((b"%04d" % number, "f", b"odd"))).wait()
+    assert flush(engine) == [None]
+    (config,) = state.layout.tablets
+    (reference,) = config.references
+    rows = [each.row for each in cells_in(engine.fragments, reference)]
+    assert rows == sorted(rows)
+    assert len(rows) == 110
+    assert isinstance(engine.fragments.open(reference.file).reader.read_block(0), Block)
