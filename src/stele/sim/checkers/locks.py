@@ -34,6 +34,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, cast
 
+import msgspec
+
 from stele.sim.checkers.history import NEVER, Operation, Outcome
 from stele.sim.checkers.models import EXCLUSIVE, SHARED
 from stele.sim.checkers.violations import PromiseReport
@@ -84,6 +86,27 @@ def check_locks(operations: Iterable[Operation]) -> PromiseReport:
         _check_living(report, lock, given, sessions)
     _check_increments(report, by_kind["increment"], by_kind["total"])
     return report
+
+
+def with_expiries_on_each_lock(operations: Iterable[Operation]) -> list[Operation]:
+    """The same with the end of a session noted on every lock that it asked for.
+
+    For the model of a lock, which knows one key only: `stele.sim.checkers.models.FencedLock`.
+    """
+    operations = list(operations)
+    asked: dict[str, dict[str, None]] = defaultdict(dict)
+    for operation in operations:
+        if operation.kind == "acquire":
+            session, _ = cast("tuple[str, str]", operation.argument)
+            asked[session][operation.key] = None
+    spread = []
+    for operation in operations:
+        if operation.kind == "expire" and not operation.key:
+            locks = asked.get(cast("str", operation.argument), {})
+            spread += [msgspec.structs.replace(operation, key=lock) for lock in locks]
+        else:
+            spread.append(operation)
+    return spread
 
 
 def _sessions(expiries: Sequence[Operation]) -> dict[str, _Session]:

@@ -58,6 +58,10 @@ class Model(Protocol):
     """A sequential object."""
 
     @property
+    def kinds(self) -> frozenset[str]:
+        """The kinds of operations that it knows."""
+
+    @property
     def initial(self) -> State:
         """The state before anything happened."""
 
@@ -100,6 +104,7 @@ class Register:
     and all reads of it lie in that stretch. This settles almost every choice of the search.
     """
 
+    kinds = frozenset({"get", "put", "cas", "delete"})
     initial: State = None
 
     def step(self, state: State, operation: Operation) -> State:
@@ -184,6 +189,7 @@ class Register:
 class Counter:
     """A number that is added to. One that only grows passes each number once."""
 
+    kinds = frozenset({"get", "add"})
     initial: State = 0
 
     def step(self, state: State, operation: Operation) -> State:
@@ -237,6 +243,7 @@ class FencedLock:
     the lock and is given it again, that is illegal.
     """
 
+    kinds = frozenset({"acquire", "release", "expire"})
     initial: State = (0, SHARED, frozenset())
 
     def step(self, state: State, operation: Operation) -> State:
@@ -293,6 +300,7 @@ Parts: TypeAlias = tuple[tuple[Compare, ...], tuple[Step, ...], tuple[Step, ...]
 class Transactions:
     """A few names with values, read and changed by compare-and-swap transactions."""
 
+    kinds = frozenset({"txn"})
     initial: State = frozenset()
 
     def step(self, state: State, operation: Operation) -> State:
