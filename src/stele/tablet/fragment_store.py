@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from stele.env.ports import FileSystem
@@ -61,6 +61,8 @@ class FragmentStore:
         self._pending: set[int] = set()
         self._next = 0
         self._open: OrderedDict[str, OpenFragment] = OrderedDict()
+        self._preferred: dict[str, Mapping[str, Priority]] = {}
+        """Files of in-memory groups, by table."""
         files.mkdir(directory)
 
     @property
@@ -88,31 +90,50 @@ class FragmentStore:
         with self._lock:
             return min(self._pending, default=self._next)
 
-    def open(self, info: FragmentInfo, priority: Priority = Priority.ON_DEMAND) -> OpenFragment:
+    def open(self, info: FragmentInfo) -> OpenFragment:
         """An open file, verified to be the one that ``info`` describes."""
         with self._lock:
             known = self._open.get(info.name)
             if known is not None:
                 self._open.move_to_end(info.name)
-        if known is None:
-            known = self._open_file(info, priority)
-        if priority < known.blocks.priority:
-            self.cache.set_priority(known.blocks, priority)
-        return known
+                return known
+        return self._open_file(info)
 
-    def _open_file(self, info: FragmentInfo, priority: Priority) -> OpenFragment:
+    def _open_file(self, info: FragmentInfo) -> OpenFragment:
         reader = FragmentReader.open(self._files, self.path(info.name), info)
         index = reader.index
         sizes = [index.block_bytes(group) for group in range(len(index))]
-        blocks = self.cache.attach(info.name, sizes, reader.read_block, priority)
+        blocks = self.cache.attach(info.name, sizes, reader.read_block, Priority.ON_DEMAND)
         opened = OpenFragment(reader, blocks)
         with self._lock:
             known = self._open.setdefault(info.name, opened)
+            self.cache.set_priority(known.blocks, self._priority(info.name))
             surplus = [opened] if known is not opened else []
-            while len(self._open) > OPEN_FRAGMENTS_MAX:
-                surplus.append(self._open.popitem(last=False)[1])
+            surplus += self._over_limit()
         self._let_go(surplus)
         return known
+
+    def _over_limit(self) -> list[OpenFragment]:
+        """Take out what has not been opened for longest, of in-memory groups last. Lock held."""
+        gone = []
+        while len(self._open) > OPEN_FRAGMENTS_MAX:
+            names = (n for n, f in self._open.items() if f.blocks.priority is Priority.ON_DEMAND)
+            gone.append(self._open.pop(next(names, next(iter(self._open)))))
+        return gone
+
+    def prefer(self, table: str, priorities: Mapping[str, Priority]) -> None:
+        """Say which files a table wants to have in memory (T76), instead of what it said before."""
+        with self._lock:
+            before = self._preferred.pop(table, {})
+            if priorities:
+                self._preferred[table] = priorities
+            for name in {*before, *priorities} & self._open.keys():
+                self.cache.set_priority(self._open[name].blocks, self._priority(name))
+
+    def _priority(self, name: str) -> Priority:
+        """The highest that any table asks for: clones share files."""
+        asked = (files[name] for files in self._preferred.values() if name in files)
+        return min(asked, default=Priority.ON_DEMAND)
 
     def forget(self, names: Iterable[str]) -> None:
         """Let go of files that nobody refers to any more."""

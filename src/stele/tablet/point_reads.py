@@ -1,7 +1,8 @@
 """Reads of single rows: one kernel call over all sources of a tablet.
 
 What the kernel searches, a ``PointIndex``, is made from the references of a tablet and the runs in
-memory, and kept until either changes. Recent row records are not in it; they are looked up in
+memory, and kept until either changes; one for each choice of groups that reads ask for, so that
+none touches files of another group. Recent row records are not in it; they are looked up in
 their dictionary, and a row that has some is read the slower way, by a merge of what each source
 has of it.
 """
@@ -25,16 +26,22 @@ from stele.kernels.search import slice_rows
 from stele.kernels.selection import Selection
 from stele.kernels.sources import Source
 from stele.model.cells import cells_to_batch
+from stele.model.column_set import ColumnSet
+from stele.model.columns import ColumnSelection
 from stele.model.predicates import CellSpec, ReadSpec
 from stele.model.ranges import RowRange
 from stele.model.row import RowCells
 from stele.model.schema import Schema
 from stele.storage.references import Reference
+from stele.storage.regions import NO_COLUMNS
 from stele.tablet.config import TabletConfig
 from stele.tablet.engine import Engine
 from stele.tablet.fragment_store import FragmentStore
 from stele.tablet.read_sources import read_view
 from stele.tablet.table_state import TableView
+
+CHOICES_KEPT = 256
+"""Selections of columns whose groups are remembered: programs have few, and use them often."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,7 +59,8 @@ class PointReads:
 
     def __init__(self, engine: Engine):
         self._engine = engine
-        self._indexes: dict[str, _TabletIndex] = {}
+        self._indexes: dict[tuple[str, ColumnSet | None], _TabletIndex] = {}
+        self._choices: dict[ColumnSelection, tuple[Schema, ColumnSet]] = {}
         self._local = threading.local()
 
     def read(self, view: TableView, row: bytes, spec: CellSpec, txn: int) -> RowCells | None:
@@ -63,7 +71,7 @@ class PointReads:
             return self._merge_row(view, config, row, spec, txn)
         if spec.filters and not _holds_row(spec, row):
             return None
-        index = self._index(view, config)
+        index = self._index(view, config, self._groups(view, spec.columns))
         return self._reader(view, index, spec).get(row, txn) if index.fragments else None
 
     def _reader(self, view: TableView, index: PointIndex, spec: CellSpec) -> PointReader:
@@ -85,7 +93,8 @@ class PointReads:
         keys = sorted(set(spec.rows))
         blocks: list[Block] = []
         for config, inside in _by_tablet(view, keys):
-            selection = self._select_many(view, config, inside, read)
+            groups = self._groups(view, spec.columns)
+            selection = self._select_many(view, config, inside, read, groups)
             if selection is not None:
                 kept, _ = filter_cells(selection, spec)
                 blocks += kept.gather()
@@ -96,11 +105,16 @@ class PointReads:
         return table.to_batches()[0]
 
     def _select_many(
-        self, view: TableView, config: TabletConfig, keys: Sequence[bytes], read: ReadView
+        self,
+        view: TableView,
+        config: TabletConfig,
+        keys: Sequence[bytes],
+        read: ReadView,
+        groups: ColumnSet | None,
     ) -> Selection | None:
         if read.columns.is_empty:
             return None
-        fragments = list(self._index(view, config).fragments)
+        fragments = list(self._index(view, config, groups).fragments)
         if len(view.memory.active):
             fragments.append(PointFragment.in_memory(view.memory.active.block, read.columns))
         if not fragments:
@@ -118,7 +132,8 @@ class PointReads:
             for block in view.memory.row_blocks(row, txn)
         ]
         for reference in config.references:
-            sources += self._sources(reference, only)
+            if reference.columns.overlaps(read.columns):
+                sources += self._sources(reference, only)
         kept, rows = filter_cells(merge_resolve(sources, read), spec)
         return kept.block().batch if rows else None
 
@@ -132,10 +147,27 @@ class PointReads:
         ]
         return [Source(block, reference.columns, reference.txn) for block in blocks if block.count]
 
-    def _index(self, view: TableView, config: TabletConfig) -> PointIndex:
+    def _groups(self, view: TableView, wanted: ColumnSelection) -> ColumnSet | None:
+        """The columns of all groups that have a wanted one; ``None`` if everything is wanted."""
+        if wanted.families is None:
+            return None
+        schema = view.layout.schema
+        known = self._choices.get(wanted)
+        if known is not None and known[0] is schema:
+            return known[1]
+        groups = NO_COLUMNS
+        for columns in map(schema.column_set, schema.groups):
+            if columns.overlaps(wanted.column_set):
+                groups = groups.union(columns)
+        if len(self._choices) >= CHOICES_KEPT:
+            self._choices.clear()
+        self._choices[wanted] = (schema, groups)
+        return groups
+
+    def _index(self, view: TableView, config: TabletConfig, groups: ColumnSet | None) -> PointIndex:
         """What to search, but for the active records; made again when something has changed."""
         schema, runs = view.layout.schema, (*view.memory.settled, *view.memory.recent)
-        known = self._indexes.get(config.id)
+        known = self._indexes.get((config.id, groups))
         if (
             known is not None
             and known.config is config
@@ -146,11 +178,15 @@ class PointReads:
         served = view.layout.served
         blocks = (slice_rows(run.block, config.rows) for run in runs)
         fragments = [
-            *(_fragment(self._engine.fragments, reference) for reference in config.references),
+            *(
+                _fragment(self._engine.fragments, reference)
+                for reference in config.references
+                if groups is None or reference.columns.overlaps(groups)
+            ),
             *(PointFragment.in_memory(block, served) for block in blocks if block.count),
         ]
         made = _TabletIndex(schema, config, runs, PointIndex(fragments))
-        self._indexes[config.id] = made
+        self._indexes[config.id, groups] = made
         return made.index
 
 

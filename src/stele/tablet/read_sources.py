@@ -15,6 +15,7 @@ from stele.model.cells import TIMESTAMP_MAX
 from stele.model.column_set import ColumnSet
 from stele.model.predicates import CellSpec
 from stele.model.ranges import RowRange
+from stele.storage.cache_priority import Priority
 from stele.storage.memory_table import MemoryVersion
 from stele.storage.references import Reference
 from stele.tablet.fragment_store import FragmentStore, OpenFragment
@@ -59,7 +60,7 @@ def fragment_stream(
     """The blocks of a reference in order, or from the last to the first.
 
     The file is opened at once, blocks are read when they are due. A scan takes blocks from the
-    cache and puts none there: it would use each once.
+    cache and puts none there, as it would use each once, but for those of in-memory groups.
     """
     fragment = store.open(reference.file)
     counters.fragments.add(reference.file.name)
@@ -68,6 +69,8 @@ def fragment_stream(
         block = fragment.blocks.blocks[group]
         if block is None:
             counters.blocks_from_disk += 1
+            if fragment.blocks.priority is not Priority.ON_DEMAND:
+                return fragment.blocks.get(group)
             return fragment.reader.read_block(group)
         counters.blocks_from_cache += 1
         return block
