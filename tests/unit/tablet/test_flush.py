@@ -51,7 +51,8 @@ def test_t92_t96_memory_goes_when_the_configs_are_saved_and_not_before() -> None
     saved.held = []
     ended: list[SteleError | None] = []
     assert Flush.start(engine, state, ended.append)
-    assert state.memory.oldest_txn == txn, "still in memory while the config is on its way"
+    held = state.memory.oldest_txn
+    assert held == txn, "still in memory while the config is on its way"
     assert not Flush.start(engine, state, ended.append), "one flush of a table at a time"
     saved.release()
     assert ended == [None]
@@ -103,7 +104,8 @@ def test_a_flush_that_cannot_write_leaves_everything_as_it_was() -> None:
     files.capacity_bytes = files.disk.used_bytes
     (error,) = flush(engine)
     assert isinstance(error, OutOfSpace)
-    assert state.memory.oldest_txn == txn
+    kept = state.memory.oldest_txn
+    assert kept == txn
     assert engine.fragments.low_water() > 0, "what it wrote is garbage"
     files.capacity_bytes = 1 << 30
     assert flush(engine) == [None]
