@@ -1,0 +1,132 @@
+"""META as tables (T57, T59–T61, T104, M17–M22)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from stele.cluster.store import Store
+from stele.env.memory_fs import MemoryFileSystem
+from stele.errors import SteleError, StorageFailed
+from stele.model.ranges import EVERYTHING, RowRange
+from stele.storage.references import Reference
+from stele.tablet.changes import JoinTablets, SplitTablet
+from stele.tablet.config import ConfigEdit, TabletConfig, by_id
+from stele.tablet.config_store import RootFile
+from stele.tablet.flush import Flush
+from stele.tablet.meta_table import META0, META1, MetaConfigs
+from tests.unit.tablet.engine_support import (
+    BY_HAND,
+    TABLE,
+    SavedConfigs,
+    cell,
+    fragment,
+    memory_world,
+    new_store,
+)
+
+
+def new_meta(files: MemoryFileSystem | None = None) -> Store:
+    return Store.open(memory_world(files), BY_HAND, "test")
+
+
+CONFIG = TabletConfig(f"{TABLE}.1", TABLE, EVERYTHING, log="log/s1", clock=3)
+
+
+def test_a_config_is_found_as_it_was_saved_and_survives() -> None:
+    store = new_meta()
+    store.meta1.save_now(ConfigEdit(written=(CONFIG,)))
+    assert store.meta1.configs(TABLE) == (CONFIG,)
+    files = store.world.files
+    assert isinstance(files, MemoryFileSystem)
+    assert new_meta(files.crash_image()).meta1.configs(TABLE) == (CONFIG,)
+
+
+def test_t61_tablets_of_one_table_are_found_in_order_and_without_those_of_others() -> None:
+    store = new_meta()
+    pieces = [
+        TabletConfig(f"{TABLE}.{number}", TABLE, RowRange(start, end))
+        for number, (start, end) in enumerate([(b"", b"b"), (b"b", b"b\xff"), (b"b\xff", None)])
+    ]
+    neighbour = TabletConfig("other", f"{TABLE}0", EVERYTHING)
+    store.meta1.save_now(ConfigEdit(written=(pieces[2], neighbour, pieces[0], pieces[1])))
+    assert store.meta1.configs(TABLE) == tuple(pieces)
+    assert store.meta1.configs("nobody") == ()
+    assert len(store.meta1.all_configs()) == 4
+
+
+def test_a_config_is_replaced_whole() -> None:
+    store = new_meta()
+    info = fragment(new_store(), [cell(b"a")])
+    full = replace(CONFIG, references=(Reference(info),), location="here")
+    store.meta1.save_now(ConfigEdit(written=(full,)))
+    bare = replace(CONFIG, log=None, revision=1)
+    store.meta1.save_now(ConfigEdit(written=(bare,)))
+    assert store.meta1.configs(TABLE) == (bare,)
+
+
+def test_m18_m21_a_split_and_a_join_in_meta() -> None:
+    store = new_meta()
+    store.meta1.save_now(ConfigEdit(written=(CONFIG,)))
+    split = SplitTablet(CONFIG.id, b"m", "l", "u").apply(by_id([CONFIG]))
+    assert isinstance(split, ConfigEdit)
+    store.meta1.save_now(split)
+    assert store.meta1.configs(TABLE) == split.written
+    join = JoinTablets("l", "u", "j").apply(by_id(split.written))
+    assert isinstance(join, ConfigEdit)
+    store.meta1.save_now(join)
+    assert store.meta1.configs(TABLE) == join.written
+
+
+def test_meta_is_read_as_it_was_at_a_txn_also_from_fragments() -> None:
+    store = new_meta()
+    store.meta1.save_now(ConfigEdit(written=(CONFIG,)))
+    before = store.meta.durable_txn
+    store.meta1.save_now(ConfigEdit(written=(replace(CONFIG, revision=7),)))
+    for _ in range(2):
+        assert store.meta1.configs(TABLE, before) == (CONFIG,)
+        assert store.meta1.configs(TABLE)[0].revision == 7
+        ended: list[SteleError | None] = []
+        Flush.start(store.meta, store.meta.table(META1), ended.append)
+        assert ended in ([None], [])
+
+
+def test_t59_t60_metas_own_configs_are_in_the_root_file_and_in_meta0() -> None:
+    store = new_meta()
+    store.meta1.save_now(ConfigEdit(written=(CONFIG,)))
+    for table in (META0, META1):
+        ended: list[SteleError | None] = []
+        assert Flush.start(store.meta, store.meta.table(table), ended.append)
+        assert ended == [None]
+    assert RootFile(store.world.files).load().files(), "META0's fragments are in the root file"
+    (meta1,) = store.meta0.configs(META1)
+    assert meta1.files()
+    files = store.world.files
+    assert isinstance(files, MemoryFileSystem)
+    assert new_meta(files.crash_image()).meta1.configs(TABLE) == (CONFIG,)
+
+
+def test_an_edit_that_cannot_be_saved_is_answered() -> None:
+    store = new_meta()
+    store.meta.failure = StorageFailed("the disk is gone")
+    answers: list[SteleError | None] = []
+    store.meta1.save(ConfigEdit(written=(CONFIG,)), answers.append)
+    assert answers == [store.meta.failure]
+
+
+def test_an_empty_edit_writes_nothing() -> None:
+    store = new_meta()
+    before = store.meta.committed_txn
+    store.meta1.save_now(ConfigEdit())
+    assert store.meta.committed_txn == before
+
+
+def test_t60_configs_of_meta0_go_to_the_root_and_all_others_to_meta0() -> None:
+    root, parent = SavedConfigs(), SavedConfigs()
+    configs = MetaConfigs(root)
+    configs.attach(parent)  # type: ignore[arg-type]
+    answers: list[SteleError | None] = []
+    configs.save(ConfigEdit(written=(TabletConfig("0", META0, EVERYTHING),)), answers.append)
+    configs.save(ConfigEdit(written=(TabletConfig("1", META1, EVERYTHING),)), answers.append)
+    assert answers == [None, None]
+    assert list(root.rows) == [b"META0!"]
+    assert list(parent.rows) == [b"META1!"]
