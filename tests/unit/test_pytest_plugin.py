@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from stele import pytest_plugin
+
 pytest_plugins = ["pytester"]
 
 USERS_TEST = """
@@ -18,5 +20,5 @@ def test_another(stele_db):
 
 def test_each_test_has_an_empty_database(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(test_users=USERS_TEST)
-    result = pytester.runpytest_inprocess("-p", "stele.pytest_plugin", "-p", "no:asyncio")
+    result = pytester.runpytest_inprocess("-p", pytest_plugin.__name__, "-p", "no:asyncio")
     result.assert_outcomes(passed=2)

@@ -28,7 +28,7 @@ def test_versions_and_columns(shell: Shell) -> None:
     ("code", "words", "told"),
     [
         (1, ["users", "nobody"], "nobody"),
-        (1, ["usres", "ada"], "did you mean 'users'"),
+        (1, ["userz", "ada"], "did you mean 'users'"),
         (1, ["users", "ada", "--at", "no-such-snapshot"], "no-such-snapshot"),
         (2, ["users"], "KEY"),
         (2, ["users", "ada", "--versions", "0"], "number from 1"),

@@ -74,5 +74,5 @@ def test_tablets_are_split_joined_and_compacted(shell: Shell) -> None:
 def test_mistakes_are_sentences(shell: Shell) -> None:
     assert "already" in shell.refused(1, "table", "create", "users")
     assert "begins at row" in shell.refused(2, "table", "join", "users", "b")
-    code, _, err = shell.run("table", "show", "usres", "--json")
+    code, _, err = shell.run("table", "show", "userz", "--json")
     assert (code, json.loads(err)["error"]) == (1, "TableNotFound")

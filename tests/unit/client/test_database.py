@@ -26,7 +26,7 @@ def test_tables_are_created_and_found(db: Database) -> None:
     with pytest.raises(AlreadyExists, match="users"):
         db.create_table("users")
     with pytest.raises(TableNotFound, match="did you mean 'users'"):
-        db.table("usres")
+        db.table("userz")
 
 
 @pytest.mark.parametrize("name", ["", "a/b"])
