@@ -41,14 +41,25 @@ def test_there_are_enough_hand_made_histories() -> None:
     assert verdicts.count("invalid") >= 60
 
 
+def assert_as_by_force(name: str, operations: Sequence[Operation]) -> None:
+    report = check(operations, MODELS[name])
+    assert report.ok is brute_force.linearizable(operations, MODELS[name])
+    assert report.verdict is not Verdict.UNKNOWN
+
+
 @pytest.mark.parametrize("name", MODELS)
 @settings(max_examples=400)
 @given(data=st.data())
 def test_tiny_histories_against_every_permutation(name: str, data: st.DataObject) -> None:
-    operations = data.draw(tiny.histories(name))
-    report = check(operations, MODELS[name])
-    assert report.ok is brute_force.linearizable(operations, MODELS[name])
-    assert report.verdict is not Verdict.UNKNOWN
+    assert_as_by_force(name, data.draw(tiny.histories(name)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MODELS)
+@settings(max_examples=20_000)
+@given(data=st.data())
+def test_many_tiny_histories_against_every_permutation(name: str, data: st.DataObject) -> None:
+    assert_as_by_force(name, data.draw(tiny.histories(name)))
 
 
 @pytest.mark.parametrize("name", MODELS)
