@@ -9,7 +9,7 @@ Only then old logs and unreferenced files go.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from stele.coordination.local import LocalCoordination
 from stele.coordination.records import SessionRecord, TableRecord, TableState
@@ -250,8 +250,3 @@ def _delete_tree(store: Store, directory: str) -> None:
         except NotFound:
             continue
     files.delete_dir(directory)
-
-
-def dropped_configs(configs: Iterable[TabletConfig]) -> tuple[TabletConfig, ...]:
-    """Configs of a table that nobody serves: they need no log."""
-    return tuple(replace(config, log=None, location=None) for config in configs)

@@ -8,21 +8,8 @@ it may be dropped by any compaction, so a horizon is made durable before a compa
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from stele.errors import SnapshotTooOld
-
-
-@dataclass(frozen=True, slots=True)
-class Lease:
-    """Keeps a table readable at ``txn``, and the files that META named at ``meta_txn``."""
-
-    name: str
-    table: str
-    txn: int
-    meta_txn: int
-    owner: str
-    """A session, whose end releases the lease, or a name that a person chose."""
 
 
 def next_horizon(

@@ -97,8 +97,12 @@ class Maintenance:
 
     def _flushed(self, state: TableState, error: SteleError | None) -> None:
         if error is None and not self._stopped and self.engine.options.background:
-            error = _attempt(lambda: (self.flush_if_due(), self.look_after(state)))
+            error = _attempt(lambda: self._go_on(state))
         self._end(error)
+
+    def _go_on(self, state: TableState) -> None:
+        self.flush_if_due()
+        self.look_after(state)
 
     # Tablets.
 
