@@ -160,8 +160,7 @@ class Table:
         spec = core.cell_spec(columns, versions, time, filters, cells_per_row, at)
         encoder = core.encoder
         row = encoder.row(key)
-        deadline = core.world.deadline(timeout)
-        found, _ = deadline.insist(lambda: core.backend.read_row(row, spec))
+        found = core.read(row, spec, timeout)
         return None if found is None else Row(row, found, encoder.schema)
 
     def get_many(

@@ -19,7 +19,7 @@ from stele.client.encoder import Columns, Encoder, Key, Values
 from stele.client.handle import Handle
 from stele.client.row_locks import RowLocks
 from stele.client.times import At, Moment, TimeRange, read_txn, time_bounds
-from stele.client.waiting import ClientWorld, Deadline
+from stele.client.waiting import RETRIED, ClientWorld, Deadline, Timeout
 from stele.errors import InvalidArgument, StaleRow
 from stele.model.columns import ColumnSelection
 from stele.model.filters import Filter
@@ -150,6 +150,16 @@ class TableCore:
             cells_per_row=cells_per_row,
             at=read_txn(self.backend, at),
         )
+
+    def read(self, row: bytes, spec: CellSpec, timeout: Timeout) -> RowCells | None:
+        """The cells of one row. A read that is answered at once needs no deadline."""
+        if timeout is None:
+            try:
+                return self.backend.read_row(row, spec)[0]
+            except RETRIED:
+                pass
+        deadline = self.world.deadline(timeout)
+        return deadline.insist(lambda: self.backend.read_row(row, spec))[0]
 
     # Reading, deciding, writing.
 

@@ -9,10 +9,11 @@ from stele.client.handle import Handle
 from stele.client.table_core import NEWEST, UPDATE_TRIES_MAX, Decision, TableCore, selection
 from stele.client.waiting import ClientWorld
 from stele.env.memory import MemoryClock, SeededRandom
-from stele.errors import StaleRow
+from stele.errors import StaleRow, TransientIoError
 from stele.model.columns import EVERY_COLUMN, Column
 from stele.model.filters import prefix
 from stele.model.mutations import MutationBatch
+from stele.model.predicates import CellSpec
 from stele.model.schema import Schema
 from tests.oracles.model_backend import ModelBackend
 
@@ -51,6 +52,23 @@ def test_the_encoder_follows_the_schema() -> None:
     core.backend.schema = Schema(columns={"f:q": "int8"}, version=2)  # type: ignore[misc]
     assert core.encoder is not before
     assert core.encoder.schema is core.schema
+
+
+@pytest.mark.parametrize("timeout", [None, "1s"])
+def test_a_failed_read_is_tried_again(timeout: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    core = new_core()
+    core.backend.apply(written(b"v"))
+    read_row = core.backend.read_row
+    failures = [TransientIoError("eio"), TransientIoError("eio")]
+
+    def fails_first(row: bytes, spec: CellSpec) -> object:
+        if failures:
+            raise failures.pop()
+        return read_row(row, spec)
+
+    monkeypatch.setattr(core.backend, "read_row", fails_first)
+    assert core.read(b"a", NEWEST, timeout) is not None
+    assert failures == []
 
 
 def test_an_update_that_loses_reads_again() -> None:
