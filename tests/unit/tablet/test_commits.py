@@ -1,0 +1,135 @@
+"""Requests on their way into the log (T20, T69, T89)."""
+
+from __future__ import annotations
+
+import pytest
+
+from stele.env.memory import SeededRandom
+from stele.env.memory_fs import MemoryFileSystem
+from stele.errors import InvalidCells, OutOfSpace, SteleError
+from stele.model.cells import TIMESTAMP_MAX, Cell, Op, batch_to_cells
+from stele.model.groups import Group
+from stele.model.mutations import MutationBatch
+from stele.model.ranges import RowRange
+from stele.model.schema import Schema
+from stele.storage.group_commit import GroupCommit
+from stele.storage.log_parts import clock_commit
+from stele.storage.log_writer import LogWriter
+from stele.storage.memory_table import MemoryTable
+from stele.tablet.commits import BatchCommit, PendingCommit, SmallCommit, prepare
+from stele.tablet.options import SMALL_COMMIT_CELLS_MAX
+from tests.unit.tablet.engine_support import ONE_GROUP, TABLE, puts
+
+NARROW = Schema([Group("only", families=["f"])])
+
+
+def batch_of(count: int, family: str = "f") -> MutationBatch:
+    batch = MutationBatch()
+    for number in range(count):
+        batch.put(b"row%05d" % number, family, b"q", b"v")
+    return batch
+
+
+def stamped(request: SmallCommit | BatchCommit, txn: int) -> list[Cell]:
+    memory = MemoryTable()
+    commit = request.stamp(TABLE, txn, memory)
+    assert commit.txn == txn
+    blocks = memory.version.blocks(txn)
+    return [each for block in blocks for each in batch_to_cells(block.batch)]
+
+
+def test_few_cells_travel_as_records_and_many_as_a_batch() -> None:
+    assert isinstance(prepare(batch_of(SMALL_COMMIT_CELLS_MAX), ONE_GROUP), SmallCommit)
+    assert isinstance(prepare(batch_of(SMALL_COMMIT_CELLS_MAX + 1), ONE_GROUP), BatchCommit)
+    assert isinstance(prepare(batch_of(1).to_arrow(), ONE_GROUP), BatchCommit)
+
+
+@pytest.mark.parametrize("count", [3, 100])
+def test_both_ways_give_the_same_cells(count: int) -> None:
+    expected = [
+        Cell(each.row, each.family, each.qualifier, 7, each.value, each.op, 7)
+        for each in batch_of(count).cells()
+    ]
+    assert stamped(prepare(batch_of(count), ONE_GROUP), 7) == expected
+    assert stamped(prepare(batch_of(count).to_arrow(), ONE_GROUP), 7) == expected
+
+
+def test_a_put_without_a_timestamp_takes_the_txn_and_an_erasure_keeps_its_bound() -> None:
+    batch = MutationBatch()
+    batch.put(b"a", "f", b"q", b"now")
+    batch.put(b"a", "f", b"q", b"then", 3)
+    batch.erase_column(b"a", "f", b"q")
+    found = stamped(prepare(batch, ONE_GROUP), 7)
+    assert {(each.op, each.timestamp) for each in found} == {
+        (Op.PUT, 7),
+        (Op.PUT, 3),
+        (Op.ERASE_COLUMN, TIMESTAMP_MAX),
+    }
+
+
+@pytest.mark.parametrize("count", [3, 100])
+def test_rows_and_spans(count: int) -> None:
+    request = prepare(batch_of(count), ONE_GROUP)
+    last = b"row%05d" % (count - 1)
+    assert request.span() == RowRange(b"row00000", last + b"\x00")
+    listed = request.rows()
+    if isinstance(request, BatchCommit):
+        assert listed is None
+        assert len(request.distinct_rows()) == count
+        stamped(request, 7)
+        bulk = request.remembered(7)
+        assert bulk.contains(last)
+        assert not bulk.contains(last + b"x")
+        assert not bulk.contains(b"")
+    else:
+        assert listed == [b"row%05d" % number for number in range(count)]
+        assert request.remembered(7) is None
+    assert request.size_bytes > count * 9
+
+
+def test_t69_families_that_no_group_holds_are_refused_by_name() -> None:
+    for batch in (batch_of(1, "g"), batch_of(100, "g"), batch_of(1, "g").to_arrow()):
+        with pytest.raises(InvalidCells, match="g"):
+            prepare(batch, NARROW)
+    prepare(batch_of(1, "g"), ONE_GROUP)
+
+
+def test_a_row_erasure_needs_no_family() -> None:
+    batch = MutationBatch()
+    batch.erase_row(b"a")
+    assert [each.op for each in stamped(prepare(batch, NARROW), 7)] == [Op.ERASE_ROW]
+
+
+def test_t20_empty_and_disordered_requests_are_refused() -> None:
+    with pytest.raises(InvalidCells, match="at least one"):
+        prepare(MutationBatch(), ONE_GROUP)
+    arrow = batch_of(3).to_arrow()
+    with pytest.raises(InvalidCells, match="at least one"):
+        prepare(arrow.slice(0, 0), ONE_GROUP)
+    with pytest.raises(InvalidCells):
+        prepare(arrow.take([2, 1, 0]), ONE_GROUP)
+
+
+def test_a_mutation_twice_in_one_batch_is_refused() -> None:
+    batch = puts((b"a", "f", b"1"), (b"a", "f", b"2"))
+    with pytest.raises(InvalidCells, match="twice"):
+        prepare(batch, ONE_GROUP)
+
+
+def test_a_failed_commit_raises_and_tells_every_listener_its_own_copy() -> None:
+    files = MemoryFileSystem()
+    writer = LogWriter(files, "log/s1", "s1", SeededRandom(1))
+    log = GroupCommit(writer, spawn=lambda job: job())
+    first = PendingCommit(log)
+    first.append(clock_commit(1))
+    assert first.wait() == 1
+    files.capacity_bytes = files.disk.used_bytes
+    second = PendingCommit(log)
+    second.append(clock_commit(2))
+    told: list[SteleError | None] = []
+    second.then(told.append)
+    second.then(told.append)
+    with pytest.raises(OutOfSpace):
+        second.wait()
+    assert [type(error) for error in told] == [OutOfSpace, OutOfSpace]
+    assert told[0] is not told[1]
