@@ -51,8 +51,10 @@ ACCEPT_PAUSE_S: Final = 0.1
 
 CONNECT_TIMEOUT_S: Final = 5.0
 
-WRITE_BUFFER_BYTES: Final = 512 * 1024
-"""What the transport holds before it asks to pause; the rest waits where it is counted."""
+WRITE_BUFFER_BYTES: Final = 1
+"""The transport holds what the kernel did not take of one write, and asks to pause: the rest waits
+in the connection, where it is counted. A larger number makes uvloop put every write off to the end
+of its turn; zero makes asyncio's TLS pause with nothing to send."""
 
 JOIN_BYTES_MAX: Final = 64 * 1024
 """Up to here one copy and one write are cheaper than a gathering write."""

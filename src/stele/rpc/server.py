@@ -260,6 +260,7 @@ class ServerSession(Session):
                 run = self._run_unary(call, binding, context, message)
             else:
                 self._respond(call, binding, binding.function(context, message))
+                self.touch()
                 return
         except SteleError as error:
             connection.refuse(call, error)

@@ -3,10 +3,12 @@
 A `Session` is the handler of one byte stream. It feeds what arrives to the I/O-free connection,
 carries out its events, writes its output and wakes it when its time has come.
 
-Writes are gathered: everything that is queued within one turn of the loop leaves in one write. In
-a turn that began with received bytes that is at the end of their handling, otherwise `touch` asks
-for a turn. When the transport has enough it says so, and the output waits in the connection, where
-it is counted against its limits.
+Writes are gathered: what is queued within one turn of the loop leaves in one write. In a turn that
+began with received bytes that is at the end of their handling, otherwise `touch` asks for a turn.
+Once a few kilobytes are together they leave at once: the peer can begin with them while the rest
+is being made, and otherwise the two ends would take turns instead of working side by side. When
+the transport has enough it says so, and the output waits in the connection, where it is counted
+against its limits.
 
 One timer serves all deadlines of a connection. It is set for the earliest and, if that has moved
 on when it fires, set again, which is cheaper than cancelling it for every request.
@@ -24,6 +26,9 @@ from stele.rpc.connection import NEVER_US, Connection
 from stele.rpc.connection_states import State
 from stele.rpc.events import Event
 from stele.rpc.limits import SECOND_US
+
+WRITE_AT_BYTES: Final = 8192
+"""About thirty small messages: enough to share the cost of a write, few enough not to wait."""
 
 LINGER_S: Final = 2.0
 """How long a closing connection may take to hand its last bytes to the peer."""
@@ -108,10 +113,13 @@ class Session(abc.ABC):
         return int(self._loop.time() * SECOND_US)
 
     def touch(self) -> None:
-        """Something was queued: write it in the next turn, with whatever else is queued by then."""
+        """Something was queued: write it in the next turn, or now if there is enough of it."""
         if not self._flush_due:
             self._flush_due = True
             self._loop.call_soon(self._flush)
+        connection = self.connection
+        if connection is not None and connection.outbox_bytes >= WRITE_AT_BYTES:
+            self._write()
 
     def abort(self) -> None:
         """Close without waiting for the peer."""
@@ -127,16 +135,22 @@ class Session(abc.ABC):
             return
         if connection.has_events:
             self._carry_out(connection.take_events())
-        is_closed = connection.state is State.CLOSED
-        if connection.outbox_bytes and (self._writable or is_closed):
+        if connection.state is State.CLOSED:
             stream.write(*connection.take_output())
-        if is_closed:
             self._close(stream)
             return
+        self._write()
         self._after_flush(connection)
         due_us = connection.next_time_us
         if due_us < self._timer_us:
             self._set_timer(due_us)
+
+    def _write(self) -> None:
+        """Hand the output over, unless the stream has enough."""
+        connection, stream = self.connection, self._stream
+        assert connection is not None
+        if connection.outbox_bytes and self._writable and stream is not None:
+            stream.write(*connection.take_output())
 
     def _close(self, stream: ByteStream) -> None:
         """Let the last bytes go, but do not wait for a peer that does not take them."""
