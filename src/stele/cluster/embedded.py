@@ -38,7 +38,7 @@ from stele.tablet.changes import Regroup
 from stele.tablet.config import ConfigEdit, TabletConfig
 from stele.tablet.engine import World
 from stele.tablet.horizon import next_horizon
-from stele.tablet.maintenance import Maintenance
+from stele.tablet.maintenance import Ended, Maintenance
 from stele.tablet.options import EngineOptions
 from stele.tablet.table_state import TableState
 
@@ -72,7 +72,6 @@ class EmbeddedBackend:
         self._closed = False
         self.maintenance = Maintenance(store.user, self.advance_horizon, self.new_tablet_id)
         self._meta_maintenance = Maintenance(store.meta, lambda _: 0, self.new_tablet_id)
-        self._layout = threading.Condition()
 
     def check_open(self) -> None:
         if self._closed:
@@ -154,7 +153,7 @@ class EmbeddedBackend:
                 record, schema=schema_to_json(schema).decode(), schema_version=schema.version
             )
             self.store.coordination.replace_table(new, record.schema_version)
-            groups = tuple((group.name, schema.column_set(group)) for group in schema.groups)
+            groups = tuple((g.name, schema.column_set(g)) for g in schema.stored_groups)
             with self.layout_changes(self.store.user.table(record.id)):
                 table.change(Regroup(groups), schema)
             return table
@@ -260,40 +259,51 @@ class EmbeddedBackend:
     def layout_changes(self, state: TableState) -> Iterator[None]:
         """Alone with a table's layout: no flush, compaction, split or join is under way."""
         engine = self.store.user
-        while True:
-            with engine.lock:
-                if not (state.changing_layout or state.flushing or state.compacting):
-                    state.changing_layout = True
-                    break
-            with self._layout:
-                self._layout.wait(0.002)
+        with engine.lock:
+            engine.work_ended.wait_for(
+                lambda: not (state.changing_layout or state.flushing or state.compacting)
+            )
+            state.changing_layout = True
         try:
             yield
         finally:
             with engine.lock:
                 state.changing_layout = False
+                engine.work_ended.notify_all()
 
     def flush_and_wait(self, state: TableState) -> None:
         """Flush a table and return when it is done; another flush that ends is as good."""
-        self._wait_for(lambda: self.maintenance.flush(state), lambda: state.flushing)
+        self._run_and_wait(
+            lambda ended: self.maintenance.flush(state, ended),
+            lambda: state.flushing or state.changing_layout,
+        )
 
     def compact_and_wait(
         self, state: TableState, config: TabletConfig, group: str, inputs: tuple[Reference, ...]
     ) -> None:
         """Compact references of a tablet and return when it is done."""
-        self._wait_for(
-            lambda: self.maintenance.compact(state, config, group, inputs),
-            lambda: config.id in state.compacting,
+        self._run_and_wait(
+            lambda ended: self.maintenance.compact(state, config, group, inputs, ended),
+            lambda: config.id in state.compacting or state.changing_layout,
         )
 
-    def _wait_for(self, start: Callable[[], bool], busy: Callable[[], bool]) -> None:
-        started = start()
-        while busy():
-            with self._layout:
-                self._layout.wait(0.002)
-        error = self.maintenance.last_error
-        if started and error is not None:
-            raise error
+    def _run_and_wait(self, start: Callable[[Ended], bool], busy: Callable[[], bool]) -> None:
+        """Start a job and wait for its end; if it cannot start, until what is in its way ended."""
+        errors: list[SteleError | None] = []
+        over = threading.Event()
+
+        def ended(error: SteleError | None) -> None:
+            errors.append(error)
+            over.set()
+
+        if start(ended):
+            over.wait()
+            if errors[0] is not None:
+                raise errors[0]
+            return
+        engine = self.store.user
+        with engine.lock:
+            engine.work_ended.wait_for(lambda: not busy())
 
     def advance_horizon(self, state: TableState) -> int:
         """Move a table's horizon as far as history, leases and running reads allow."""

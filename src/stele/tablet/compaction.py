@@ -22,7 +22,7 @@ from stele.kernels.sources import Source
 from stele.kernels.stream import merge_streams
 from stele.model.cells import ROW_ERASURE_FAMILY
 from stele.model.column_set import ColumnSet
-from stele.model.groups import Group
+from stele.model.groups import HIDDEN_GROUP, Group
 from stele.model.ranges import RowRange
 from stele.storage.references import Reference, References, restrict
 from stele.tablet.changes import ReplaceReferences
@@ -111,7 +111,8 @@ class Compaction:
         everything = group_references(self.config, schema, group)
         now_us = self.engine.world.clock.now_us()
         plan = CompactionPlan(
-            horizon=self.horizon,
+            # Nobody reads hidden cells as they were.
+            horizon=self.engine.durable_txn if group is HIDDEN_GROUP else self.horizon,
             rooted=set(everything) == set(self.inputs),
             clauses=() if group.purge is None else group.purge.cutoffs(now_us),
         )
@@ -135,6 +136,7 @@ class Compaction:
         self.files.settle()
         with self.engine.lock:
             self.state.compacting.discard(self.config.id)
+            self.engine.work_ended.notify_all()
         self.done(error)
 
 
@@ -183,7 +185,7 @@ def plan_compaction(
     """The best compaction of a tablet, over all its groups."""
     best: tuple[CompactionChoice, str, References] | None = None
     schema = state.layout.schema
-    for group in schema.groups:
+    for group in schema.stored_groups:
         references = group_references(config, schema, group)
         facts = [
             SourceFacts(str(place), reference_bytes(engine.fragments, ref), ref.file.size)

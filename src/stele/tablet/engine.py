@@ -29,6 +29,7 @@ from stele.errors import (
 )
 from stele.model.clock import HybridClock
 from stele.model.mutations import MutationBatch
+from stele.model.request_identity import RequestIdentity, check_identity
 from stele.model.schema import Schema
 from stele.storage.block_cache import BlockCache
 from stele.storage.group_commit import GroupCommit, LogEvents
@@ -38,7 +39,7 @@ from stele.storage.log_segments import first_needed_file, remove_released
 from stele.storage.log_sequencer import Sequencer
 from stele.storage.log_writer import LogWriter
 from stele.tablet.changes import ConfigChange
-from stele.tablet.commits import BatchCommit, PendingCommit, SmallCommit, prepare
+from stele.tablet.commits import BatchCommit, KnownCommit, PendingCommit, SmallCommit, prepare
 from stele.tablet.config import ConfigEdit, TabletConfig, by_id
 from stele.tablet.config_store import ConfigStore
 from stele.tablet.config_writer import Answer, Change, ConfigWriter
@@ -47,6 +48,7 @@ from stele.tablet.fragment_store import FragmentStore
 from stele.tablet.in_memory import InMemoryGroups
 from stele.tablet.options import EngineOptions
 from stele.tablet.range_map import RangeMap
+from stele.tablet.retries import Retries
 from stele.tablet.table_state import TableLayout, TableState
 
 
@@ -79,10 +81,13 @@ class Engine:
         self.session = session
         self.log_directory = log_directory
         self.lock = threading.Lock()
+        self.work_ended = threading.Condition(self.lock)
+        """Notified whenever a flush, a compaction or a change of layout has ended."""
         self.events = TabletEvents()
         self.fragments = FragmentStore(world.files, session, BlockCache(options.cache_bytes))
         self.config_writer = ConfigWriter(configs, self._configs_of)
         self.in_memory = InMemoryGroups(self.fragments, world.tasks)
+        self.retries = Retries(self.fragments)
         self.failure: SteleError | None = None
         """Why the engine can commit nothing any more."""
         self._tables: dict[str, TableState] = {}
@@ -201,14 +206,46 @@ class Engine:
         *,
         max_txn: int | None = None,
         trusted: bool = False,
-    ) -> PendingCommit:
+        identity: tuple[bytes, int] | None = None,
+    ) -> PendingCommit | KnownCommit:
         """Commit a batch atomically. Wait for the answer, or give it a callback.
 
         With ``max_txn``, ``StaleRow`` if any row of the batch changed, or may have, after it.
         ``trusted`` leaves out the checks of an Arrow batch that our own code has made.
+        With an ``identity``, client and number, a request that took effect already is answered
+        with the txn it had then.
         """
         state = self.table(table)
-        request = prepare(mutations, state.layout.schema, trusted=trusted)
+        if identity is None:
+            request = prepare(mutations, state.layout.schema, trusted=trusted)
+            return self._commit(state, request, max_txn)
+        known = check_identity(identity)
+        request = prepare(mutations, state.layout.schema, trusted=trusted, identity=known)
+        with self.retries.lock_of(known.client):
+            answer = self._answer_again(state, request.span().start, known)
+            return answer or self._commit(state, request, max_txn)
+
+    def _answer_again(
+        self, state: TableState, row: bytes, identity: RequestIdentity
+    ) -> KnownCommit | None:
+        """The answer to a request that was committed before."""
+        txn = self.retries.find(state, row, identity)
+        if txn is None or txn <= self.durable_txn:
+            return None if txn is None else KnownCommit(txn)
+        following = PendingCommit(self.log)
+        with self.lock:
+            # Still in memory, so not refused: what is queued now shares its fate.
+            txn = self.retries.find(state, row, identity)
+            if txn is None:
+                return None
+            clock = self._sequencer.next(self.world.clock.now_us())
+            following.append(clock_commit(clock))
+            self._sequencer.commit(clock)
+        return KnownCommit(txn, following)
+
+    def _commit(
+        self, state: TableState, request: SmallCommit | BatchCommit, max_txn: int | None
+    ) -> PendingCommit:
         self._admit(request.size_bytes)
         pending = PendingCommit(self.log)
         with self.lock:
@@ -216,7 +253,7 @@ class Engine:
             if max_txn is not None:
                 self._check_conflicts(state, request, max_txn)
             txn = self._sequencer.next(self.world.clock.now_us())
-            commit = request.stamp(table, txn, state.memory)
+            commit = request.stamp(state.id, txn, state.memory)
             try:
                 pending.append(commit)
             except SteleError:

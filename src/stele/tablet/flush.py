@@ -17,7 +17,7 @@ from stele.kernels.block import Block
 from stele.kernels.compact import CompactionPlan, compact
 from stele.kernels.search import slice_rows
 from stele.kernels.sources import Source
-from stele.model.groups import Group
+from stele.model.groups import HIDDEN_GROUP, Group
 from stele.model.ranges import RowRange
 from stele.model.schema import Schema
 from stele.storage.fragment_options import FragmentOptions
@@ -29,6 +29,7 @@ from stele.tablet.config_writer import Answer
 from stele.tablet.engine import Engine
 from stele.tablet.fragment_store import PendingFiles
 from stele.tablet.parallel import cut, write_parts
+from stele.tablet.retries import hidden_cells
 from stele.tablet.table_state import TableState
 
 AFTER_FRAGMENTS = declare("tablet.flush.after_fragments")
@@ -98,6 +99,7 @@ class Flush:
         self.state.stable_txn = max(self.state.stable_txn, self.memory.txn)
         self.state.flushing = False
         self.engine.recount(self.state)
+        self.engine.work_ended.notify_all()
 
     def _saved(self, answer: Answer) -> None:
         if isinstance(answer, ConfigEdit):
@@ -115,6 +117,7 @@ class Flush:
         with self.engine.lock:
             self.state.memory.abandon_flush(self.memory)
             self.state.flushing = False
+            self.engine.work_ended.notify_all()
         self.files.settle()
         self.done(error)
 
@@ -137,7 +140,7 @@ def write_groups(
 ) -> References:
     """Write sorted blocks as one fragment for each group that has cells in them."""
     references: list[Reference] = []
-    for group in schema.groups:
+    for group in schema.stored_groups:
         infos = files.write(
             merged(blocks, schema, group), table=table, options=fragment_options(group)
         )
@@ -147,8 +150,10 @@ def write_groups(
 
 
 def merged(blocks: Sequence[Block], schema: Schema, group: Group) -> Iterator[Block]:
-    """All cells of one group, in order. Row erasures go into every group."""
+    """All cells of one group, in order. Row erasures go into every group but the hidden one."""
     columns = schema.column_set(group)
+    if group is HIDDEN_GROUP:
+        blocks = [hidden for block in blocks if (hidden := hidden_cells(block)).count]
     sources = [Source(block, columns) for block in blocks]
     return iter(compact(sources, KEEP_EVERYTHING).gather())
 

@@ -35,6 +35,14 @@ RECENT_RUNS_MERGED = 16
 """Recent runs in a table's memory at which a look at its tiers is worth it."""
 
 
+Ended = Callable[[SteleError | None], None]
+"""Hears how a job has ended."""
+
+
+def _nothing(_error: SteleError | None) -> None:
+    pass
+
+
 class Maintenance:
     """Attaches itself to an engine. ``horizon_of`` gives a table's horizon, made durable."""
 
@@ -87,10 +95,15 @@ class Maintenance:
         if chosen is not None:
             self.flush(self.engine.table(chosen))
 
-    def flush(self, state: TableState) -> bool:
+    def flush(self, state: TableState, done: Ended = _nothing) -> bool:
         """Start a flush of a table; False when there is nothing to do or one is under way."""
+
+        def ended(error: SteleError | None) -> None:
+            done(error)
+            self._flushed(state, error)
+
         self._begin()
-        started = Flush.start(self.engine, state, lambda error: self._flushed(state, error))
+        started = Flush.start(self.engine, state, ended)
         if not started:
             self._end(None)
         return started
@@ -123,9 +136,19 @@ class Maintenance:
         return plan is not None and self.compact(state, config, *plan)
 
     def compact(
-        self, state: TableState, config: TabletConfig, group: str, inputs: tuple[Reference, ...]
+        self,
+        state: TableState,
+        config: TabletConfig,
+        group: str,
+        inputs: tuple[Reference, ...],
+        done: Ended = _nothing,
     ) -> bool:
         """Start a compaction of some references of a tablet."""
+
+        def ended(error: SteleError | None) -> None:
+            done(error)
+            self._compacted(state, error)
+
         horizon = self.horizon_of(state)
         self._begin()
         compaction = Compaction(
@@ -135,7 +158,7 @@ class Maintenance:
             group,
             inputs,
             horizon=horizon,
-            done=lambda error: self._compacted(state, error),
+            done=ended,
         )
         started = compaction.start()
         if not started:
@@ -187,6 +210,7 @@ class Maintenance:
         def done(answer: Answer) -> None:
             with self.engine.lock:
                 state.changing_layout = False
+                self.engine.work_ended.notify_all()
             self._end(answer if isinstance(answer, SteleError) else None)
 
         self.engine.change(state, change, done)
