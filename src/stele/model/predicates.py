@@ -80,7 +80,7 @@ def _check_count(name: str, count: int | None) -> None:
 
 
 class ReadSpec(CellSpec, frozen=True, kw_only=True, tag="read", tag_field="kind"):
-    """Single rows by key: the answer has them in the order asked for."""
+    """Single rows by key. The answer has each once, in key order."""
 
     rows: tuple[bytes, ...]
 
