@@ -17,6 +17,7 @@ from stele.model.groups import Group
 from stele.model.mutations import MutationBatch
 from stele.model.predicates import CellSpec, ReadSpec, ScanSpec
 from stele.model.ranges import RowRange
+from stele.model.row import Row
 from stele.model.schema import Schema
 from stele.storage.block_cache import BlockCache
 from stele.storage.fragment_format import FragmentInfo
@@ -161,7 +162,7 @@ def values(table: EmbeddedTable, **spec: object) -> dict[tuple[bytes, str], byte
 
 def get(table: EmbeddedTable, row: bytes, **spec: object) -> list[Cell]:
     found, _ = table.read_row(row, CellSpec(**spec))  # type: ignore[arg-type]
-    return [] if found is None else found.cells()
+    return [] if found is None else list(Row(row, found).cells)
 
 
 def get_many(table: EmbeddedTable, rows: Sequence[bytes], **spec: object) -> list[Cell]:
