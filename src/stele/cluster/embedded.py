@@ -7,7 +7,7 @@ import itertools
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -36,6 +36,7 @@ from stele.storage.references import Reference
 from stele.tablet.active_reads import ActiveReads
 from stele.tablet.changes import Regroup
 from stele.tablet.config import ConfigEdit, TabletConfig
+from stele.tablet.config_writer import NOTHING_WAS_SAVED
 from stele.tablet.engine import World
 from stele.tablet.horizon import next_horizon
 from stele.tablet.maintenance import Ended, Maintenance
@@ -144,18 +145,25 @@ class EmbeddedBackend:
         with self._ddl:
             record = self._record(name)
             table = self.table(name)
-            if schema.version <= record.schema_version:
+            if schema.version <= table.schema.version:
                 raise Conflict(
                     f"the new schema of {name!r} has version {schema.version}, the table is at "
-                    f"{record.schema_version}: make it from the current schema"
+                    f"{table.schema.version}: make it from the current schema"
                 )
             new = msgspec.structs.replace(
                 record, schema=schema_to_json(schema).decode(), schema_version=schema.version
             )
             self.store.coordination.replace_table(new, record.schema_version)
             groups = tuple((g.name, schema.column_set(g)) for g in schema.stored_groups)
-            with self.layout_changes(self.store.user.table(record.id)):
-                table.change(Regroup(groups), schema)
+            try:
+                with self.layout_changes(self.store.user.table(record.id)):
+                    table.change(Regroup(groups), schema)
+            except NOTHING_WAS_SAVED:
+                # Take the schema back. If that fails too, the catalog is one version ahead, until
+                # the change is asked for again or a restart carries it out.
+                with suppress(SteleError):
+                    self.store.coordination.replace_table(record, schema.version)
+                raise
             return table
 
     def drop_table(self, name: str) -> None:

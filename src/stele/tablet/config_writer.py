@@ -26,7 +26,8 @@ BEFORE_PUBLISH = declare("tablet.config.before_publish")
 Answer = ConfigEdit | Refused | SteleError
 """What became of a change: saved and shown, refused, or failed with nothing done."""
 
-_NOTHING_WAS_SAVED = (OutOfSpace, Throttled)
+NOTHING_WAS_SAVED = (OutOfSpace, Throttled)
+"""Errors of a save after which META is as it was; any other leaves that unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +112,7 @@ class ConfigWriter:
             change.publish(edit)
             change.done(edit)
             return
-        if not isinstance(error, _NOTHING_WAS_SAVED):
+        if not isinstance(error, NOTHING_WAS_SAVED):
             with self._lock:
                 self._dead = Unavailable(
                     f"a config could not be saved and its state is unknown until a restart: {error}"
