@@ -1,0 +1,160 @@
+"""What an engine does by itself (T1, T16–T18, T34, T46, T93)."""
+
+from __future__ import annotations
+
+from stele.cluster.embedded import EmbeddedBackend
+from stele.cluster.embedded_table import EmbeddedTable
+from stele.env.faults import Call, Failure, Fault, Faults
+from stele.env.memory import MemoryClock
+from stele.env.memory_fs import MemoryFileSystem
+from stele.errors import OutOfSpace, StorageFailed
+from stele.model.mutations import MutationBatch
+from stele.tablet.changes import SplitTablet
+from stele.tablet.compaction_policy import CompactionLimits
+from stele.tablet.flush_policy import FlushLimits
+from stele.tablet.options import EngineOptions
+from stele.tablet.split_policy import SizeLimits
+from tests.unit.tablet.engine_support import (
+    ONE_GROUP,
+    config_of,
+    memory_world,
+    open_backend,
+    put,
+    scan,
+)
+
+SMALL = EngineOptions(
+    flush=FlushLimits(memory_bytes=20_000, budget_bytes=200_000),
+    compaction=CompactionLimits(sources_min=4),
+    sizes=SizeLimits(split_bytes=1 << 40, join_ratio=0.0),
+    log_file_bytes=4096,
+)
+"""A flush every hundred rows or so, a compaction every four flushes, no splits and joins."""
+
+
+def new_table(options: EngineOptions, *borders: bytes) -> tuple[EmbeddedBackend, EmbeddedTable]:
+    backend = open_backend(memory_world(), options)
+    return backend, backend.create_table("t", ONE_GROUP, borders)
+
+
+def fill(table: EmbeddedTable, first: int, count: int = 100) -> None:
+    batch = MutationBatch()
+    for number in range(first, first + count):
+        batch.put(b"row%06d" % number, "f", b"q", b"%0200d" % number)
+    table.apply(batch).wait()
+
+
+def flushed(table: EmbeddedTable) -> int:
+    return sum(info.fragments for info in table.tablets())
+
+
+def test_t46_t93_memory_is_flushed_when_there_is_enough_of_it() -> None:
+    backend, table = new_table(SMALL)
+    put(table, b"a")
+    assert flushed(table) == 0
+    fill(table, 0)
+    put(table, b"b")
+    assert flushed(table) > 0
+    assert backend.store.user.memory_bytes < 20_000
+    assert len(scan(table)) == 102
+
+
+def test_t1_t18_t34_many_fragments_are_compacted() -> None:
+    _, table = new_table(SMALL)
+    for number in range(12):
+        fill(table, 100 * number)
+        put(table, b"x")
+    assert 0 < flushed(table) < 6
+    assert len(scan(table)) == 1_201
+
+
+def test_nothing_happens_by_itself_when_that_is_turned_off() -> None:
+    by_hand = EngineOptions(flush=SMALL.flush, background=False)
+    _, table = new_table(by_hand)
+    for number in range(3):
+        fill(table, 100 * number)
+    assert flushed(table) == 0
+
+
+def test_t16_a_large_tablet_splits_at_an_existing_row() -> None:
+    options = EngineOptions(flush=SMALL.flush, sizes=SizeLimits(split_bytes=12_000, join_ratio=0.0))
+    _, table = new_table(options)
+    for number in range(10):
+        fill(table, 1_000 * number, count=600)
+        put(table, b"x")
+    tablets = table.tablets()
+    assert len(tablets) > 1
+    rows = {each.row for each in scan(table)}
+    assert {info.rows.start for info in tablets[1:]} <= rows, "borders are existing rows"
+    assert len(rows) == 6_001
+    assert not any(info.details["protected"] for info in tablets)
+
+
+def test_t17_small_neighbours_join_but_not_across_a_border_that_a_user_chose() -> None:
+    backend, table = new_table(EngineOptions(background=False), b"m")
+    put(table, b"a")
+    put(table, b"z")
+    table.flush()
+    state = backend.store.user.table(table.id)
+    assert not backend.maintenance.join_if_due(state), "the border was given at creation"
+    lower = config_of(table, b"a")
+    assert backend.maintenance._change_layout(state, SplitTablet(lower.id, b"c", "l", "u"))
+    assert len(table.tablets()) == 3
+    assert backend.maintenance.join_if_due(state)
+    assert [info.rows.start for info in table.tablets()] == [b"", b"m"]
+
+
+def test_one_change_of_a_layout_at_a_time() -> None:
+    backend, table = new_table(EngineOptions(background=False))
+    state = backend.store.user.table(table.id)
+    state.changing_layout = True
+    assert not backend.maintenance.join_if_due(state)
+    assert not backend.maintenance.flush(state)
+    state.changing_layout = False
+
+
+def test_an_error_in_the_background_is_kept_and_cleared_by_a_success() -> None:
+    files = MemoryFileSystem()
+    backend = open_backend(memory_world(files), SMALL)
+    table = backend.create_table("t", ONE_GROUP)
+    fill(table, 0)
+    files._memory_kernel.faults = Faults(Fault(Failure.ENOSPC, 1, kinds={Call.CREATE}))
+    put(table, b"b")
+    failed = backend.maintenance.last_error
+    assert isinstance(failed, OutOfSpace)
+    assert backend.status()["error"] == str(failed)
+    put(table, b"c")
+    assert backend.status()["error"] is None
+    assert flushed(table) > 0
+    backend.close()
+
+
+def test_a_horizon_that_cannot_be_saved_stops_the_compaction_and_nothing_else() -> None:
+    """Looking for work happens on the heels of a flush, which must not suffer from it."""
+    files, clock = MemoryFileSystem(), MemoryClock()
+    backend = open_backend(memory_world(files, clock=clock), SMALL)
+    table = backend.create_table("t", ONE_GROUP)
+    clock.advance(1_000_000)
+    renames = Fault(Failure.EIO, 1, kinds={Call.RENAME}, times=1 << 60)
+    files._memory_kernel.faults = Faults(renames)
+    for number in range(6):
+        fill(table, 100 * number)
+        put(table, b"x")
+    assert flushed(table) > 4, "flushed, and never compacted"
+    failed = backend.maintenance.last_error
+    assert isinstance(failed, StorageFailed)
+    files._memory_kernel.faults = Faults()
+    for number in range(6, 9):
+        fill(table, 100 * number)
+        put(table, b"x")
+    assert backend.status()["error"] is None
+    assert len(scan(table)) == 901
+    backend.close()
+
+
+def test_after_stop_nothing_new_is_started() -> None:
+    backend, table = new_table(SMALL)
+    backend.maintenance.stop()
+    fill(table, 0)
+    put(table, b"x")
+    assert flushed(table) == 0
