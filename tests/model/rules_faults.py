@@ -15,7 +15,7 @@ from stele.model.cells import Op
 from stele.model.mutations import MutationBatch
 from stele.model.predicates import ScanSpec
 from stele.model.schema_changes import alter
-from tests.model.machine_base import power_failure, step
+from tests.model.machine_base import NOTHING, power_failure, step
 from tests.model.rules_layout import LayoutRules
 from tests.model.rules_writing import rows, tables
 
@@ -64,11 +64,11 @@ class FaultRules(LayoutRules):
         for name, model in self.models.items():
             assert self.backend.table(name).snapshots() == model.snapshots
 
-    @step()
-    def reopen(self) -> None:
+    @step(number=tables)
+    def reopen(self, number: int) -> None:
         """A clean end and a new beginning."""
         self.scans.clear()
-        table = self.pick(0)[1]
+        table = self.pick(number)[1]
         self.backend.close()
         try:
             table.scan(ScanSpec())
@@ -195,6 +195,33 @@ class FaultRules(LayoutRules):
         batch = MutationBatch()
         batch.put(b"r1", family, b"d", self.value())
         self.commit(name, batch)
+
+    @step(number=tables, grouping=st.integers(0, 3), slack=st.integers(0, 1_500))
+    def regroup_on_a_full_disk(self, number: int, grouping: int, slack: int) -> object:
+        """It happens or it does not, and when there is space it can be asked for again."""
+        name, table, model = self.pick(number)
+        before = table.schema
+        wanted = alter(before, self.regrouped(before, grouping))
+        if wanted.version == before.version:
+            return NOTHING
+        self.finish_scans()
+        self.files.capacity_bytes = self.files.disk.used_bytes + slack
+        with suppress(OutOfSpace):
+            self.backend.alter_table(name, wanted)
+        self.files.capacity_bytes = UNLIMITED_BYTES
+        assert table.schema in (before, wanted)
+        if table.schema == before:
+            self.backend.alter_table(name, wanted)
+        model.schema = table.schema
+        assert model.schema == wanted
+        return None
+
+    @step(end=ends, seconds=st.sampled_from((1, 100, 86_400)))
+    def come_back_with_the_clock_behind(self, end: int, seconds: int) -> None:
+        """The next process begins before the last one ended, if one believes the clocks."""
+        self.kill(power_failure(end))
+        self.clock.jump_wall(self.clock.now_us() - seconds * SECOND_US)
+        self.come_back()
 
     @step(seconds=st.sampled_from((1, 3, 10, 100)))
     def time_passes(self, seconds: int) -> None:

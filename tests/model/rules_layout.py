@@ -5,16 +5,24 @@ Those that do take cells away (truncation, a removed family, a purge policy) tel
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import pairwise
+
 from hypothesis import strategies as st
 
+from stele.cluster.embedded import EmbeddedBackend
 from stele.cluster.embedded_table import EmbeddedTable
 from stele.errors import AlreadyExists, InvalidArgument, InvalidSchema, StaleRow, TableNotFound
+from stele.model.cells import batch_to_cells
 from stele.model.groups import Group
 from stele.model.mutations import MutationBatch
+from stele.model.predicates import ScanSpec
 from stele.model.ranges import EVERYTHING, RowRange
 from stele.model.schema import Schema
 from stele.model.schema_changes import alter, forget_removed
+from stele.tablet.config import TabletConfig
 from stele.tablet.memory_merge import start_memory_merge
+from stele.tablet.restrictions import group_references
 from stele.tablet.table_state import TableState
 from tests.model.machine_base import (
     FAMILIES,
@@ -22,10 +30,11 @@ from tests.model.machine_base import (
     NOTHING,
     PURGES,
     TABLES_MAX,
+    cells_of,
     grouped,
     step,
 )
-from tests.model.model_table import key_of
+from tests.model.model_table import answer, key_of
 from tests.model.rules_writing import WritingRules, rows, tables
 
 MERGED_COMMITS = 20
@@ -86,7 +95,7 @@ class LayoutRules(WritingRules):
         seen = set(map(key_of, self.base(name, table.durable_txn())))
         assert not seen & gone, "the purge policy was not carried out"
         for config in self.state(number).layout.tablets:
-            assert len(config.references) <= len(table.schema.groups)
+            check_one_run_each(config, table.schema)
 
     @step(number=tables, start=rows, end=rows)
     def compaction_of_a_range(self, number: int, start: bytes, end: bytes) -> object:
@@ -187,6 +196,33 @@ class LayoutRules(WritingRules):
         self.models[name].schema = self.backend.table(name).schema
         return None
 
+    @step(
+        number=tables,
+        reverse=st.booleans(),
+        kind=st.sampled_from(("flush", "compact", "split", "join", "regroup", "collect")),
+        choice=st.integers(0, 3),
+    )
+    def scan_across_a_change(self, number: int, reverse: bool, kind: str, choice: int) -> None:
+        """A scan that has begun gives its snapshot, whatever becomes of tablets and files."""
+        name, table, model = self.pick(number)
+        spec = ScanSpec(versions=None, reverse=reverse)
+        expected = answer(self.base(name, table.durable_txn()), spec)
+        scan = table.scan(spec)
+        first = next(scan, None)
+        borders = [tablet.rows.start for tablet in table.tablets()][1:]
+        actions: dict[str, Callable[[], object]] = {
+            "flush": table.flush,
+            "compact": table.compact,
+            "split": lambda: table.split(b"r%d" % choice),
+            "join": lambda: table.join(borders[choice % len(borders)]) if borders else None,
+            "regroup": lambda: self.alter(name, self.regrouped(table.schema, choice)),
+            "collect": self.backend.store.collect_garbage,
+        }
+        actions[kind]()
+        model.allow_purge(self.horizon(table), self.clock.now_us())
+        begun = [] if first is None else batch_to_cells(first)
+        assert begun + cells_of(scan) == expected
+
     @step(number=tables, start=rows, end=st.none() | rows, whole=st.booleans())
     def truncate(self, number: int, start: bytes, end: bytes | None, whole: bool) -> object:
         if end is not None and start >= end:
@@ -241,19 +277,21 @@ class LayoutRules(WritingRules):
         assert table.snapshots() == model.snapshots
         return None
 
-    @step(number=tables)
-    def drop_table(self, number: int) -> object:
-        if len(self.models) < 2:
+    @step(number=tables, back=st.booleans())
+    def drop_table(self, number: int, back: bool) -> object:
+        """A dropped table is not served; it can come back, later or at once."""
+        if len(self.models) < 2 and not back:
             return NOTHING
         name, _, _ = self.pick(number)
         self.finish_scans()
         self.backend.drop_table(name)
         self.dropped[name] = self.models.pop(name)
-        try:
-            self.backend.table(name)
-        except TableNotFound:
-            return None
-        raise AssertionError("a dropped table is served")
+        _expect_no_table(self.backend, name)
+        if back:
+            self.backend.store.collect_garbage()
+            self.backend.undrop_table(name)
+            self.models[name] = self.dropped.pop(name)
+        return None
 
     @step(number=tables)
     def undrop_table(self, number: int) -> object:
@@ -272,12 +310,24 @@ class LayoutRules(WritingRules):
         assert renamed.id == table.id
         self.models[renamed.name] = self.models.pop(name)
 
-    @step()
-    def collect_garbage(self) -> None:
-        """Two rounds: to the trash, and away."""
-        self.backend.store.collect_garbage()
-        self.backend.store.collect_garbage()
+    @step(rounds=st.integers(1, 2))
+    def collect_garbage(self, rounds: int) -> None:
+        """The first round moves it to the trash, the second takes it away."""
+        for _ in range(rounds):
+            self.backend.store.collect_garbage()
         self.check_meta()
+
+
+def check_one_run_each(config: TabletConfig, schema: Schema) -> None:
+    """Each reference belongs to one group, and each group has one run of files that are apart."""
+    grouped_references = [
+        sorted(group_references(config, schema, group), key=lambda one: one.file.summary.first_row)
+        for group in schema.groups
+    ]
+    assert sum(map(len, grouped_references)) == len(config.references), "in no group or in two"
+    for references in grouped_references:
+        for lower, upper in pairwise(references):
+            assert lower.file.summary.last_row < upper.file.summary.first_row
 
 
 def _expect_stale(table: EmbeddedTable, row: bytes, family: str, read_at: int) -> None:
@@ -289,6 +339,14 @@ def _expect_stale(table: EmbeddedTable, row: bytes, family: str, read_at: int) -
     except StaleRow:
         return
     raise AssertionError("a transaction did not notice that its row was truncated")
+
+
+def _expect_no_table(backend: EmbeddedBackend, name: str) -> None:
+    try:
+        backend.table(name)
+    except TableNotFound:
+        return
+    raise AssertionError("a dropped table is served")
 
 
 def _expect_no_border(table: EmbeddedTable, row: bytes) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 
 from hypothesis import strategies as st
@@ -126,10 +125,14 @@ class WritingRules(MachineBase):
     def mixed_batch(self, number: int, wanted: list[Wanted]) -> object:
         return self.write(number, self.build(number, wanted))
 
-    @step(number=tables, seed=st.integers(0, 1 << 30))
-    def many_commits(self, number: int, seed: int) -> None:
-        """A stretch of small commits with a flush now and then: what makes overlapping files."""
-        dice = random.Random(seed)
+    @step()
+    def many_commits(self) -> None:
+        """A stretch of small commits with a flush now and then: what makes overlapping files.
+
+        It takes nothing from Hypothesis, which therefore chooses it most often.
+        """
+        dice = self.dice
+        number = dice.randrange(len(self.models))
         for _ in range(dice.randrange(3, 15)):
             wanted = [
                 (
