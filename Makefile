@@ -7,13 +7,19 @@ FUZZ_SECONDS ?= 600
 SIM_SEEDS ?= 1000
 BENCH_ARGUMENTS ?=
 CRASH_STATES ?= 100000
+MODEL_EXAMPLES ?= 1000
+MODEL_STEPS ?= 50
+MODEL_SEED ?= $(shell date +%s)
+CHAOS_KILLS ?= 300
+CHAOS_ROUNDS ?= 2000
+CHAOS_SEED ?= $(shell date +%s)
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
 .SUFFIXES:
-.PHONY: help install demo test check format lint types layers spelling pins style sim crash coverage \
-	fuzz fuzz-short bench-kernels bench-storage bench-rpc docs clean
+.PHONY: help install demo test check format lint types layers spelling pins style sim crash model \
+	chaos coverage fuzz fuzz-short bench-kernels bench-storage bench-rpc docs clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2} \
@@ -70,6 +76,14 @@ sim: install ## SIM_SEEDS simulated lives of a Raft group; a failure prints how 
 
 crash: install ## CRASH_STATES states that a power failure may leave, for each durable writer
 	STELE_CRASH_STATES=$(CRASH_STATES) $(PYTEST) tests/crash -n $(WORKERS) --timeout 3600
+
+model: install ## MODEL_EXAMPLES random courses of MODEL_STEPS steps: the embedded store against a model
+	STELE_MODEL_SEED=$(MODEL_SEED) STELE_MODEL_EXAMPLES=$(MODEL_EXAMPLES) \
+		STELE_MODEL_STEPS=$(MODEL_STEPS) $(PYTEST) tests/model -q -s --timeout 86400
+
+chaos: install ## CHAOS_KILLS real processes killed at any moment, and crowds of threads
+	STELE_CHAOS_SEED=$(CHAOS_SEED) STELE_CHAOS_KILLS=$(CHAOS_KILLS) \
+		STELE_CHAOS_ROUNDS=$(CHAOS_ROUNDS) $(PYTEST) tests/integration/engine -q -s --timeout 86400
 
 fuzz: install ## atheris on every decoder, FUZZ_SECONDS each
 	$(BIN)/python -m tests.fuzz.driver --seconds $(FUZZ_SECONDS)
