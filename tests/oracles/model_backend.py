@@ -94,8 +94,13 @@ class ModelTable:
     open_scans: list[ModelScan] = field(default_factory=list)
 
     def apply(
-        self, mutations: MutationBatch | pa.RecordBatch, *, max_txn: int | None = None
+        self,
+        mutations: MutationBatch | pa.RecordBatch,
+        *,
+        max_txn: int | None = None,
+        identity: tuple[bytes, int] | None = None,
     ) -> Done:
+        assert identity is None, "the model does not know requests again"
         self.backend.check_open()
         batch = mutations.to_arrow() if isinstance(mutations, MutationBatch) else mutations
         validate_mutations(batch, self.schema)

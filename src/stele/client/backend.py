@@ -98,11 +98,17 @@ class TableBackend(Protocol):
     def schema(self) -> Schema: ...
 
     def apply(
-        self, mutations: MutationBatch | pa.RecordBatch, *, max_txn: int | None = None
+        self,
+        mutations: MutationBatch | pa.RecordBatch,
+        *,
+        max_txn: int | None = None,
+        identity: tuple[bytes, int] | None = None,
     ) -> Pending:
         """Commit a batch, atomically if its rows are in one tablet; else tablet by tablet.
 
         ``max_txn``: raise ``StaleRow`` if a row of the batch has changed, or may have, after it.
+        ``identity``: the client's name and the number of this request. Sent again after an unknown
+        outcome, with the same first row, it takes effect once and is answered with the same txn.
         ``Throttled`` when a budget is full: wait and try again.
         """
 

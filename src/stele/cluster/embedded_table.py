@@ -17,7 +17,7 @@ from stele.model.ranges import EVERYTHING, RowRange, check_row
 from stele.model.row import RowCells
 from stele.model.schema import Schema
 from stele.tablet.changes import ConfigChange, JoinTablets, Refused, SplitTablet, TruncateRows
-from stele.tablet.commits import PendingCommit
+from stele.tablet.commits import KnownCommit, PendingCommit
 from stele.tablet.config import ConfigEdit, TabletConfig
 from stele.tablet.config_writer import Answer
 from stele.tablet.horizon import check_readable
@@ -58,10 +58,14 @@ class EmbeddedTable:
     # Writing and reading.
 
     def apply(
-        self, mutations: MutationBatch | pa.RecordBatch, *, max_txn: int | None = None
-    ) -> PendingCommit:
+        self,
+        mutations: MutationBatch | pa.RecordBatch,
+        *,
+        max_txn: int | None = None,
+        identity: tuple[bytes, int] | None = None,
+    ) -> PendingCommit | KnownCommit:
         self._backend.check_open()
-        return self._engine.apply(self.id, mutations, max_txn=max_txn)
+        return self._engine.apply(self.id, mutations, max_txn=max_txn, identity=identity)
 
     def read_row(
         self, row: bytes, spec: CellSpec, visibility: Visibility = Visibility.DURABLE
@@ -229,7 +233,7 @@ class EmbeddedTable:
     def compact(self, rows: RowRange = EVERYTHING) -> None:
         self.flush()
         for config in self._state.layout.tablets.overlapping(rows):
-            for group in self.schema.groups:
+            for group in self.schema.stored_groups:
                 inputs = group_references(config, self.schema, group)
                 if inputs:
                     self._backend.compact_and_wait(self._state, config, group.name, inputs)

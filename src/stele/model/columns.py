@@ -34,6 +34,8 @@ RETRY_FAMILY = "_retry"
 HIDDEN_FAMILIES = (RETRY_FAMILY,)
 """All hidden families there are. Each table has them without declaring them."""
 
+HIDDEN_COLUMNS = ColumnSet.of(HIDDEN_FAMILIES)
+
 QualifierRange = RowRange
 """Qualifiers are bytes in the order of bytes, like rows, and have the same half-open ranges."""
 

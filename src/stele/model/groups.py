@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from stele.errors import InvalidArgument, InvalidSchema
-from stele.model.columns import check_family
+from stele.model.columns import HIDDEN_FAMILIES, check_family
 from stele.model.limits import GROUP_NAME_BYTES_MAX
 from stele.model.purge import PurgePolicy
 
@@ -142,3 +142,18 @@ def _check_block_cells(group: str, block_cells: object) -> int:
 
 DEFAULT_GROUP = Group("default")
 """What a schema has that names no groups: everything in one."""
+
+RETRY_WINDOW = "1h"
+"""How long a request that was sent again is recognised, at least."""
+
+
+def _hidden_group() -> Group:
+    """Made like no user can: its name and its families are reserved."""
+    group = Group("hidden", ["hidden"], purge=f"max-history=1 or max-age={RETRY_WINDOW}")
+    object.__setattr__(group, "name", "_hidden")
+    object.__setattr__(group, "families", HIDDEN_FAMILIES)
+    return group
+
+
+HIDDEN_GROUP = _hidden_group()
+"""Where each table keeps our own cells: in files that no read of a user touches."""

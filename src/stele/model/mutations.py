@@ -13,6 +13,7 @@ batch share a txn, and an erasure hides lower ones only.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from itertools import pairwise
 
@@ -196,6 +197,32 @@ def _check_timestamp(timestamp: object) -> int:
             f"timestamp {timestamp} is not within {TIMESTAMP_MIN} and {TIMESTAMP_MAX - 1}"
         )
     return timestamp
+
+
+def hidden_put(row: bytes, family: str, qualifier: bytes, value: bytes) -> Record:
+    """A put of ours, into a family that no request can name."""
+    return row, family, _CLASS_COLUMN, qualifier, -TIMESTAMP_MAX, _PUT, value
+
+
+def insert_record(batch: pa.RecordBatch, record: Record) -> pa.RecordBatch:
+    """A sorted ``MUTATIONS`` batch with one more put, in a family that it does not have."""
+    row, family, _, qualifier, negated, op, value = record
+    names: list[str] = batch.column(1).dictionary.to_pylist()
+    assert family not in names
+    codes = batch.column(1).indices
+
+    def key(place: int) -> tuple[bytes, str]:
+        return batch.column(0)[place].as_py(), names[codes[place].as_py()]
+
+    place = bisect_left(range(batch.num_rows), (row, family), key=key)
+    one = [[row], [len(names)], [qualifier], [-negated], [op], [value]]
+    columns = [*batch.columns[:1], codes, *batch.columns[2:]]
+    parts = [
+        pa.concat_arrays([column[:place], pa.array(new, column.type), column[place:]])
+        for column, new in zip(columns, one, strict=True)
+    ]
+    parts[1] = pa.DictionaryArray.from_arrays(parts[1], pa.array([*names, family], pa.utf8()))
+    return pa.RecordBatch.from_arrays(parts, schema=MUTATIONS)
 
 
 def _bound(until: int | None) -> int:

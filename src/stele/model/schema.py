@@ -9,7 +9,8 @@ passed. The schema remembers it as *removed* (``"*"`` for whatever a removed wil
 wildcard does not take it back, and it cannot be added again, where it would show old cells, until
 ``forget_removed`` says they are gone.
 
-Hidden families (ours) live in the *home* group: the wildcard, or else the first.
+Hidden families (ours) are in no group of the schema. They are stored in one of their own, which
+every table has besides: ``stored_groups`` are all there are on disk.
 
 A schema is a value. Changing one is :mod:`stele.model.schema_changes`, its JSON form, which lives
 in META, :mod:`stele.model.schema_json`.
@@ -27,7 +28,7 @@ from stele.errors import InvalidArgument, InvalidSchema
 from stele.model.column_set import ColumnSet
 from stele.model.columns import HIDDEN_FAMILIES, Column, check_family
 from stele.model.durations import parse_duration
-from stele.model.groups import DEFAULT_GROUP, WILDCARD, Group
+from stele.model.groups import DEFAULT_GROUP, HIDDEN_GROUP, WILDCARD, Group
 from stele.model.key_codec import RAW_KEYS, KeyCodec, KeySpec
 from stele.model.limits import (
     FAMILIES_MAX,
@@ -128,38 +129,35 @@ class Schema:
         return next((group for group in self.groups if group.is_wildcard), None)
 
     @property
-    def home(self) -> Group:
-        """The group of the hidden families."""
-        return self.wildcard or self.groups[0]
+    def stored_groups(self) -> tuple[Group, ...]:
+        """The schema's groups, and the hidden one that every table has."""
+        return (*self.groups, HIDDEN_GROUP)
 
     def group(self, name: str) -> Group:
         """The group of that name; :class:`InvalidArgument` if there is none."""
-        for group in self.groups:
+        for group in self.stored_groups:
             if group.name == name:
                 return group
         names = ", ".join(group.name for group in self.groups)
         raise InvalidArgument(f"the schema has no group {name!r}; it has {names}")
 
     def group_of(self, family: str) -> Group | None:
-        """The group that holds ``family``, or ``None`` if the table does not take it."""
+        """The group that holds ``family``; ``None`` if users cannot write it in this table."""
         named = self._group_of.get(family)
         if named is not None:
             return named
-        if family in HIDDEN_FAMILIES:
-            return self.home
-        return None if family in self.removed else self.wildcard
+        return None if family in (*self.removed, *HIDDEN_FAMILIES) else self.wildcard
 
     def allows(self, family: str) -> bool:
         """Whether cells of ``family`` belong in this table; hidden ones do."""
-        return self.group_of(family) is not None
+        return family in HIDDEN_FAMILIES or self.group_of(family) is not None
 
     def column_set(self, group: Group | str) -> ColumnSet:
         """The families of a group as a set; the sets of all groups are disjoint."""
         chosen = self.group(group if isinstance(group, str) else group.name)
         if chosen.families is None:
-            return ColumnSet.all_but((*self._group_of, *self.removed))
-        hidden = HIDDEN_FAMILIES if chosen is self.home else ()
-        return ColumnSet.of((*chosen.families, *hidden))
+            return ColumnSet.all_but((*self._group_of, *self.removed, *HIDDEN_FAMILIES))
+        return ColumnSet.of(chosen.families)
 
     def typed_column(self, column: Column | str | bytes) -> TypedColumn | None:
         """The declaration of a column, if it has one."""

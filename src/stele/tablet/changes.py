@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from stele.model.column_set import ALL_COLUMNS, ColumnSet
+from stele.model.columns import HIDDEN_COLUMNS
 from stele.model.ranges import RowRange
 from stele.storage.references import (
     FlushMark,
@@ -169,7 +171,10 @@ class Regroup:
 
 @dataclass(frozen=True, slots=True)
 class TruncateRows:
-    """Everything in ``rows`` that was flushed by ``txn`` is gone, and so is its history."""
+    """Everything in ``rows`` that was flushed by ``txn`` is gone, and so is its history.
+
+    But for hidden cells: a request that was answered before is not a new one now.
+    """
 
     rows: RowRange
     txn: int
@@ -179,11 +184,10 @@ class TruncateRows:
         for config in configs.values():
             if not config.rows.overlaps(self.rows):
                 continue
-            references = tuple(
-                piece
-                for outside in _outside(self.rows)
-                for piece in restrict(config.references, outside)
-            )
+            hidden = tuple(r for r in config.references if HIDDEN_COLUMNS.covers(r.columns))
+            shown = [reference for reference in config.references if reference not in hidden]
+            pieces = (restrict(shown, outside) for outside in _outside(self.rows))
+            references = (*chain.from_iterable(pieces), *hidden)
             floor = max(config.history_floor, self.txn)
             written.append(revised(config, references=references, history_floor=floor))
         return ConfigEdit(written=tuple(written))

@@ -20,8 +20,9 @@ from stele.kernels.order import first_disorder
 from stele.kernels.row_records import encode_record
 from stele.kernels.search import row_lower_bound
 from stele.model.cells import ROW_ERASURE_FAMILY
-from stele.model.mutations import MutationBatch, stamp
+from stele.model.mutations import MutationBatch, insert_record, stamp
 from stele.model.ranges import RowRange
+from stele.model.request_identity import RequestIdentity
 from stele.model.schema import Schema
 from stele.model.validation import validate_mutations
 from stele.storage.group_commit import GroupCommit
@@ -30,9 +31,13 @@ from stele.storage.log_queue import Ticket
 from stele.storage.memory_table import MemoryTable
 from stele.tablet.commit_ring import BulkCommit
 from stele.tablet.options import SMALL_COMMIT_CELLS_MAX
+from stele.tablet.retries import trace
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
+
+Identity = RequestIdentity | None
+"""Who sent a request, if it says so."""
 
 RECORD_OVERHEAD_BYTES = 232
 """What a row record costs in memory beside its bytes: see ``storage.memory_records``."""
@@ -61,8 +66,11 @@ class Prepared(Protocol):
 class SmallCommit:
     """A few mutations."""
 
-    def __init__(self, batch: MutationBatch, schema: Schema):
+    def __init__(self, batch: MutationBatch, schema: Schema, identity: Identity = None):
         self._records = batch.records()
+        if identity is not None:
+            first = self._records[0][0]
+            self._records = sorted([*self._records, trace(first, identity)])
         self._rows = list(dict.fromkeys(record[0] for record in self._records))
         self.size_bytes = batch.size_bytes + len(self._records) * RECORD_OVERHEAD_BYTES
         families = {record[1] for record in self._records}
@@ -127,22 +135,32 @@ class BatchCommit:
 
 
 def prepare(
-    mutations: MutationBatch | pa.RecordBatch, schema: Schema, *, trusted: bool = False
+    mutations: MutationBatch | pa.RecordBatch,
+    schema: Schema,
+    *,
+    trusted: bool = False,
+    identity: Identity = None,
 ) -> SmallCommit | BatchCommit:
-    """Check a request against the schema and encode it."""
+    """Check a request against the schema and encode it, with the trace of who sent it."""
     if isinstance(mutations, MutationBatch):
         if not len(mutations):
             raise InvalidCells("a batch has at least one mutation")
         if len(mutations) <= SMALL_COMMIT_CELLS_MAX:
-            return SmallCommit(mutations, schema)
+            return SmallCommit(mutations, schema, identity)
         batch = mutations.to_arrow()
         _check_families(set(batch.column("family").dictionary.to_pylist()), schema)
-        return BatchCommit(batch)
+        return BatchCommit(_traced(batch, identity))
     if not trusted:
         validate_mutations(mutations, schema, order_check=first_disorder)
     if not mutations.num_rows:
         raise InvalidCells("a batch has at least one mutation")
-    return BatchCommit(mutations)
+    return BatchCommit(_traced(mutations, identity))
+
+
+def _traced(batch: pa.RecordBatch, identity: Identity) -> pa.RecordBatch:
+    if identity is None:
+        return batch
+    return insert_record(batch, trace(batch.column(0)[0].as_py(), identity))
 
 
 def _check_families(families: set[str], schema: Schema) -> None:
@@ -200,6 +218,34 @@ class PendingCommit:
             callbacks, self._callbacks = self._callbacks, []
         for callback in callbacks:
             callback(_own(ticket.error))
+
+
+class KnownCommit:
+    """The answer to a request that took effect when it was first sent.
+
+    While that commit is not durable, ``following`` is a later one that cannot be before it is.
+    """
+
+    __slots__ = ("_following", "_txn")
+
+    def __init__(self, txn: int, following: PendingCommit | None = None):
+        self._txn = txn
+        self._following = following
+
+    @property
+    def txn(self) -> int:
+        return self._txn
+
+    def wait(self, timeout_us: int | None = None) -> int:
+        if self._following is not None:
+            self._following.wait(timeout_us)
+        return self._txn
+
+    def then(self, callback: Callable[[SteleError | None], None]) -> None:
+        if self._following is not None:
+            self._following.then(callback)
+        else:
+            callback(None)
 
 
 def _nothing(_error: SteleError | None) -> None:

@@ -125,7 +125,7 @@ class _Harvest:
         """
         mark = FlushMark(config.rows, ALL_COLUMNS, clock)
         schema = self.lost.schema
-        groups = {group.name: schema.column_set(group) for group in schema.groups}
+        groups = {group.name: schema.column_set(group) for group in schema.stored_groups}
         references = (*config.references, *restrict(self._references, config.rows))
         return revised(
             config,

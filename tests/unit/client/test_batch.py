@@ -102,7 +102,13 @@ class SlowTable:
         self.schema = table.schema
         self.id, self.name = table.id, table.name
 
-    def apply(self, mutations: MutationBatch, *, max_txn: int | None = None) -> Slow:
+    def apply(
+        self,
+        mutations: MutationBatch,
+        *,
+        max_txn: int | None = None,
+        identity: tuple[bytes, int] | None = None,
+    ) -> Slow:
         if self.throttled:
             self.throttled -= 1
             raise Throttled("the budget is full")

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from stele.errors import InvalidArgument, InvalidSchema
 from stele.model.cells import ROW_ERASURE_FAMILY
-from stele.model.columns import HIDDEN_FAMILIES, RETRY_FAMILY, Column
-from stele.model.groups import Group
+from stele.model.column_set import ColumnSet
+from stele.model.columns import HIDDEN_COLUMNS, HIDDEN_FAMILIES, RETRY_FAMILY, Column
+from stele.model.groups import HIDDEN_GROUP, Group
 from stele.model.limits import FAMILIES_MAX, GROUPS_MAX, TYPED_COLUMNS_MAX
 from stele.model.schema import HISTORY_US_DEFAULT, Schema
 from stele.model.typed_columns import COLUMN_ID_FIRST, TypedColumn
@@ -20,8 +21,8 @@ from tests.unit.model.schemas import FAMILIES, schemas
 def test_the_default_is_one_wildcard_group() -> None:
     schema = Schema()
     assert [group.name for group in schema.groups] == ["default"]
-    assert schema.wildcard is schema.home is schema.group("default")
-    assert schema.column_set("default").is_everything
+    assert schema.wildcard is schema.group("default")
+    assert schema.column_set("default") == HIDDEN_COLUMNS.inverse()
     assert schema.history_us == HISTORY_US_DEFAULT == 3_600_000_000
     assert schema.version == 1
     assert schema.key.spec == "binary"
@@ -40,7 +41,7 @@ def test_the_example_of_the_documentation() -> None:
     assert schema.group_of("info") is schema.groups[0]
     assert schema.group_of("anything") is schema.groups[1]
     assert str(schema.column_set("hot")) == "info"
-    assert str(schema.column_set("rest")) == "* but info"
+    assert str(schema.column_set("rest")) == "* but _retry info"
     age = schema.typed_column("info:age")
     assert age is not None
     assert (age.id, age.type.name) == (COLUMN_ID_FIRST, "int64")
@@ -55,16 +56,17 @@ def test_groups_partition_the_families(schema: Schema, family: str) -> None:
     holders = [group for group in schema.groups if family in schema.column_set(group)]
     group = schema.group_of(family)
     assert holders == ([] if group is None else [group])
-    assert schema.allows(family) == (group is not None)
+    assert schema.allows(family) == (group is not None or family in HIDDEN_FAMILIES)
     if family in HIDDEN_FAMILIES:
-        assert group is schema.home
+        assert group is None
+        assert family in schema.column_set(HIDDEN_GROUP)
     if family in schema.removed:
         assert group is None
 
 
 @given(schemas())
 def test_column_sets_are_disjoint(schema: Schema) -> None:
-    sets = [schema.column_set(group) for group in schema.groups]
+    sets = [schema.column_set(group) for group in schema.stored_groups]
     for index, one in enumerate(sets):
         assert not any(one.overlaps(other) for other in sets[index + 1 :])
     if schema.wildcard is None:
@@ -80,11 +82,12 @@ def test_replace_without_changes_is_the_same(schema: Schema) -> None:
     assert all(column.id < schema.next_column_id for column in schema.columns)
 
 
-def test_hidden_families_live_in_the_first_group_without_a_wildcard() -> None:
-    schema = Schema([Group("one", ["a"]), Group("two", ["b"])])
-    assert schema.group_of(RETRY_FAMILY) is schema.groups[0]
-    assert RETRY_FAMILY in schema.column_set("one")
-    assert RETRY_FAMILY not in schema.column_set("two")
+def test_hidden_families_have_a_group_of_their_own() -> None:
+    schema = Schema([Group("one", ["a"]), Group("rest")])
+    assert schema.stored_groups == (*schema.groups, HIDDEN_GROUP)
+    assert schema.group(HIDDEN_GROUP.name) is HIDDEN_GROUP
+    assert schema.column_set(HIDDEN_GROUP) == ColumnSet.of([RETRY_FAMILY])
+    assert RETRY_FAMILY not in schema.column_set("rest")
 
 
 @pytest.mark.parametrize(

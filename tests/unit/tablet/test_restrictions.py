@@ -15,7 +15,7 @@ INFO = fragment(new_store(), [cell(b"a"), cell(b"a", "g"), cell(b"b", "h")])
 
 def test_t101_each_reference_belongs_to_the_group_that_has_all_its_columns() -> None:
     narrow = Reference(INFO, columns=ColumnSet.of(["g"]))
-    f, rest = Reference(INFO, columns=ColumnSet.of(["f"])), ColumnSet.all_but(["f"])
+    f, rest = Reference(INFO, columns=ColumnSet.of(["f"])), TWO_GROUPS.column_set("b")
     config = TabletConfig(
         "t", TABLE, EVERYTHING, references=(f, narrow, Reference(INFO, columns=rest))
     )

@@ -1,0 +1,79 @@
+"""Exactly once: a request that comes again is recognised by a hidden cell beside its first row.
+
+The cell, ``_retry:client``, holds the request's number and is written in the batch of the request,
+so that it is there if and only if the request took effect, and goes wherever the row goes: into the
+log, into files, to another tablet. Erasures do not act on it: a row that was deleted since must
+not make an old request new. The hidden group has files of its own, without row erasures, and a
+purge policy of its own, which ends the time in which a request is recognised.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from stele.kernels.block import Block
+from stele.kernels.search import slice_rows
+from stele.model.cells import TIMESTAMP_MAX, batch_to_cells, cells_to_batch
+from stele.model.columns import HIDDEN_COLUMNS, RETRY_FAMILY
+from stele.model.mutations import Record, hidden_put
+from stele.model.ranges import RowRange
+from stele.model.request_identity import RequestIdentity, decode_sequence, encode_sequence
+from stele.tablet.fragment_store import FragmentStore
+from stele.tablet.table_state import TableState
+
+LOCKS = 64
+"""Requests of one client are looked up one after the other; others seldom wait for them."""
+
+
+def trace(row: bytes, identity: RequestIdentity) -> Record:
+    """What is written beside the first row of a request."""
+    value = encode_sequence(identity.sequence)
+    return hidden_put(row, RETRY_FAMILY, identity.client, value)
+
+
+class Retries:
+    """Looks for the traces of requests. Threads share it."""
+
+    def __init__(self, fragments: FragmentStore):
+        self._fragments = fragments
+        self._locks = [threading.Lock() for _ in range(LOCKS)]
+
+    def lock_of(self, client: bytes) -> threading.Lock:
+        """Hold it from looking for a request until it is in memory."""
+        return self._locks[hash(client) % LOCKS]
+
+    def find(self, state: TableState, row: bytes, identity: RequestIdentity) -> int | None:
+        """The txn under which a request, or a later one of its client, was committed there."""
+        best: tuple[int, int] | None = None
+        for block in self._blocks(state, row):
+            for cell in batch_to_cells(block.batch):
+                number = decode_sequence(cell.value)
+                if cell.qualifier == identity.client and number is not None:
+                    best = max(best or (number, cell.txn), (number, cell.txn))
+        return best[1] if best is not None and best[0] >= identity.sequence else None
+
+    def _blocks(self, state: TableState, row: bytes) -> Iterator[Block]:
+        """The hidden cells of a row, wherever they are."""
+        only = RowRange.row(row)
+        view = state.view()
+        for block in view.memory.row_blocks(row, TIMESTAMP_MAX):
+            yield hidden_cells(slice_rows(block, only))
+        for config in view.layout.tablets.overlapping(only):
+            for reference in config.references:
+                if reference.columns.overlaps(HIDDEN_COLUMNS) and reference.rows.covers(only):
+                    fragment = self._fragments.open(reference.file)
+                    for group in fragment.reader.index.groups_of_row(row):
+                        yield hidden_cells(slice_rows(fragment.blocks.get(group), only))
+
+
+def hidden_cells(block: Block) -> Block:
+    """The hidden cells of a block, and nothing else: no row erasures either."""
+    if RETRY_FAMILY not in block.families or not block.count:
+        return Block.from_batch(cells_to_batch([]))
+    codes = block.batch.column("family").indices.to_numpy()
+    wanted = np.array([name == RETRY_FAMILY for name in block.families], np.bool_)
+    return Block.from_batch(block.batch.filter(pa.array(wanted[codes])))
