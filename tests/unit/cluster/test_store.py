@@ -1,0 +1,201 @@
+"""A directory, opened: META first, then the rest (T59–T63, T79–T83, T104–T110, M19–M23)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from stele.cluster.embedded import EmbeddedBackend
+from stele.cluster.store import LOG_DIRECTORY, Store
+from stele.env.failpoints import SimulatedCrash, armed, crash
+from stele.env.memory import MemoryClock
+from stele.env.memory_fs import MemoryFileSystem
+from stele.errors import Corruption, DirectoryInUse, StorageFailed, Unavailable
+from stele.model.ranges import RowRange
+from stele.storage.fragment_options import FragmentOptions
+from stele.tablet.config import ConfigEdit
+from stele.tablet.fragment_store import FRAGMENT_DIRECTORY
+from stele.tablet.gc import TRASH_DIRECTORY
+from stele.tablet.meta_rows import check_tiling
+from stele.tablet.meta_table import META0, META1
+from tests.unit.tablet.engine_support import (
+    BY_HAND,
+    TWO_GROUPS,
+    block,
+    cell,
+    erase_row,
+    memory_world,
+    open_backend,
+    put,
+    reopened,
+    scan,
+    values,
+)
+
+
+def filled() -> EmbeddedBackend:
+    backend = open_backend(memory_world())
+    table = backend.create_table("t", TWO_GROUPS, [b"m"])
+    put(table, b"a", b"1")
+    put(table, b"z", b"2", "g")
+    return backend
+
+
+def files_of(backend: EmbeddedBackend) -> MemoryFileSystem:
+    files = backend.store.world.files
+    assert isinstance(files, MemoryFileSystem)
+    return files
+
+
+EXPECTED = {(b"a", "f"): b"1", (b"z", "g"): b"2"}
+
+
+def test_t60_an_empty_directory_gets_a_root_and_two_meta_tables() -> None:
+    store = Store.open(memory_world(), BY_HAND, "test")
+    assert [state.id for state in store.meta.tables()] == [META0, META1]
+    assert store.user.tables() == []
+    check_tiling(META1, store.meta0.configs(META1))
+
+
+def test_one_process_owns_a_directory() -> None:
+    backend = filled()
+    with pytest.raises(DirectoryInUse):
+        open_backend(memory_world(files_of(backend).attached()))
+    backend.close()
+    assert values(open_backend(memory_world(files_of(backend))).table("t")) == EXPECTED
+
+
+def test_an_open_that_fails_gives_the_lock_back() -> None:
+    files = MemoryFileSystem()
+    with armed("tablet.root.before_save", crash()), pytest.raises(SimulatedCrash):
+        open_backend(memory_world(files))
+    assert open_backend(memory_world(files)).tables() == ()
+
+
+def test_t81_what_was_acknowledged_is_there_after_a_kill_and_after_a_power_failure() -> None:
+    backend = filled()
+    image = files_of(backend).crash_image()
+    assert values(reopened(backend).table("t")) == EXPECTED
+    assert values(open_backend(memory_world(image)).table("t")) == EXPECTED
+
+
+def test_t81_reopening_many_times_changes_nothing_and_leaves_nothing_behind() -> None:
+    backend = filled()
+    for _ in range(4):
+        backend = reopened(backend)
+        assert values(backend.table("t")) == EXPECTED
+    store = backend.store
+    current = {store.meta.log_directory, store.user.log_directory}
+    found = {f"{LOG_DIRECTORY}/{name}" for name in store.world.files.list(LOG_DIRECTORY)}
+    assert found == current, "old logs are gone"
+    assert [record.id for record in store.coordination.sessions()] == [store.session.id]
+
+
+def test_t83_txns_go_on_above_all_that_was_committed_even_if_the_clock_went_back() -> None:
+    backend = filled()
+    before = scan(backend.table("t"))
+    clock = backend.store.world.clock
+    assert isinstance(clock, MemoryClock)
+    clock.jump_wall(1_000)
+    backend = reopened(backend)
+    table = backend.table("t")
+    assert scan(table) == before, "txns stay as they were"
+    assert put(table, b"b") > max(each.txn for each in before)
+
+
+def test_history_survives_a_crash() -> None:
+    backend = filled()
+    before = backend.table("t").durable_txn()
+    erase_row(backend.table("t"), b"a")
+    backend = reopened(backend)
+    assert values(backend.table("t"), at=before) == EXPECTED
+    assert values(backend.table("t")) == {(b"z", "g"): b"2"}
+
+
+# Garbage.
+
+
+def test_t105_t106_only_what_nobody_refers_to_goes_and_a_round_later() -> None:
+    backend = filled()
+    table = backend.table("t")
+    table.flush()
+    table.compact()
+    store, files = backend.store, files_of(backend)
+    garbage = store.collect_garbage()
+    assert garbage
+    assert set(files.list(TRASH_DIRECTORY)) == set(garbage)
+    assert store.collect_garbage() == []
+    assert files.list(TRASH_DIRECTORY) == []
+    kept = {name for info in table.tablets() for name in info.details["files"]}
+    assert kept <= set(files.list(FRAGMENT_DIRECTORY))
+    assert values(table) == EXPECTED
+    assert values(reopened(backend).table("t")) == EXPECTED
+
+
+def test_t106_files_that_a_snapshot_holds_stay() -> None:
+    backend = filled()
+    table = backend.table("t")
+    table.flush()
+    table.snapshot("before")
+    held = {name for info in table.tablets() for name in info.details["files"]}
+    erase_row(table, b"a")
+    table.compact()
+    assert not held & set(backend.store.collect_garbage())
+    table.drop_snapshot("before")
+    assert held <= set(backend.store.collect_garbage())
+
+
+def test_t110_files_that_are_being_written_stay() -> None:
+    backend = filled()
+    user = backend.store.user
+    pending = user.fragments.begin()
+    (info,) = pending.write([block(cell(b"a"))], table="t", options=FragmentOptions())
+    assert info.name not in backend.store.collect_garbage()
+    pending.settle()
+    assert info.name in backend.store.collect_garbage()
+
+
+def test_m19_m20_a_hole_in_meta_stops_the_collector_and_the_next_open() -> None:
+    backend = filled()
+    table = backend.table("t")
+    table.flush()
+    lower, _ = backend.store.meta1.configs(table.id)
+    backend.store.meta1.save_now(ConfigEdit(removed=(lower,)))
+    with pytest.raises(Corruption, match="gap"):
+        backend.store.collect_garbage()
+    with pytest.raises(Corruption, match="gap"):
+        reopened(backend)
+
+
+def test_m20_a_table_without_any_row_in_meta_is_a_hole_too() -> None:
+    backend = filled()
+    table = backend.table("t")
+    table.flush()
+    backend.store.meta1.save_now(ConfigEdit(removed=backend.store.meta1.configs(table.id)))
+    with pytest.raises(Corruption, match="has no tablet from b''"):
+        backend.store.collect_garbage()
+
+
+def test_m27_an_overlap_in_meta_is_named_when_the_store_is_opened() -> None:
+    backend = filled()
+    _, upper = backend.store.meta1.configs(backend.table("t").id)
+    wider = replace(upper, rows=RowRange(b"c"))
+    backend.store.meta1.save_now(ConfigEdit(written=(wider,)))
+    with pytest.raises(Corruption, match="overlap"):
+        reopened(backend)
+
+
+def test_after_a_save_of_unknown_outcome_nothing_is_collected() -> None:
+    """META may refer to files that memory does not know of."""
+    backend = filled()
+    backend.store.meta.failure = StorageFailed("a sync failed")
+    with pytest.raises(StorageFailed):
+        backend.store.collect_garbage()
+
+
+def test_a_closed_store_collects_nothing() -> None:
+    backend = filled()
+    backend.close()
+    with pytest.raises(Unavailable):
+        backend.store.collect_garbage()
