@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -26,7 +26,7 @@ from stele.kernels.search import slice_rows
 from stele.kernels.selection import Selection
 from stele.kernels.sources import Source
 from stele.model.cells import cells_to_batch
-from stele.model.column_set import ColumnSet
+from stele.model.column_set import ALL_COLUMNS, ColumnSet
 from stele.model.columns import ColumnSelection
 from stele.model.predicates import CellSpec, ReadSpec
 from stele.model.ranges import RowRange
@@ -83,7 +83,8 @@ class PointReads:
         if known is None:
             local.scratch = PointScratch()
         filters = ByteFilters(index.families, spec.columns, spec.filters, spec.cells_per_row)
-        reader = PointReader(index, read_view(view.layout, spec, 0), filters, local.scratch)
+        read = _as_indexed(view, read_view(view.layout, spec, 0))
+        reader = PointReader(index, read, filters, local.scratch)
         local.reader = (index, spec, reader)
         return reader
 
@@ -119,7 +120,7 @@ class PointReads:
             fragments.append(PointFragment.in_memory(view.memory.active.block, read.columns))
         if not fragments:
             return None
-        return read_many(PointIndex(fragments), keys, read).selection
+        return read_many(PointIndex(fragments), keys, _as_indexed(view, read)).selection
 
     def _merge_row(
         self, view: TableView, config: TabletConfig, row: bytes, spec: CellSpec, txn: int
@@ -181,13 +182,18 @@ class PointReads:
             *(
                 _fragment(self._engine.fragments, reference)
                 for reference in config.references
-                if groups is None or reference.columns.overlaps(groups)
+                if reference.columns.overlaps(served if groups is None else groups)
             ),
             *(PointFragment.in_memory(block, served) for block in blocks if block.count),
         ]
         made = _TabletIndex(schema, config, runs, PointIndex(fragments))
         self._indexes[config.id, groups] = made
         return made.index
+
+
+def _as_indexed(view: TableView, read: ReadView) -> ReadView:
+    """A read of all that is served need not be told so: an index has nothing else."""
+    return replace(read, columns=ALL_COLUMNS) if read.columns is view.layout.served else read
 
 
 def _holds_row(spec: CellSpec, row: bytes) -> bool:
