@@ -98,9 +98,8 @@ class EmbeddedTable:
 
     def scan(self, spec: ScanSpec) -> TableScan:
         self._backend.check_open()
-        txn = self._read_txn(spec.at, Visibility.DURABLE)
         reads, table = self._backend.reads, self.id
-        reads.begin(table, txn)
+        txn = self._hold(spec.at)
         try:
             if spec.at is not None:
                 self._check_readable(txn)
@@ -108,6 +107,16 @@ class EmbeddedTable:
         except BaseException:
             reads.end(table, txn)
             raise
+
+    def _hold(self, at: int | None) -> int:
+        """A txn that the horizon will not pass, until ``reads.end``: held first, looked at then."""
+        reads, coordination = self._backend.reads, self._backend.store.coordination
+        while True:
+            txn = self._read_txn(at, Visibility.DURABLE)
+            reads.begin(self.id, txn)
+            if at is not None or coordination.horizon(self.id) <= txn:
+                return txn
+            reads.end(self.id, txn)
 
     def durable_txn(self) -> int:
         return self._engine.durable_txn

@@ -194,6 +194,30 @@ def test_reads_below_the_horizon_are_refused_in_a_sentence() -> None:
     assert values(table) == {(b"a", "f"): b"2"}
 
 
+def test_t50_a_scan_that_the_horizon_overtakes_at_its_start_begins_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Between taking a txn and holding it, a commit moves a row and a compaction forgets where."""
+    backend, table, clock = new_table(NO_HISTORY)
+    put(table, b"a", b"1")
+    begin = backend.reads.begin
+    moved: list[int] = []
+
+    def begin_late(name: str, txn: int) -> None:
+        if not moved:
+            batch = MutationBatch()
+            batch.erase_row(b"a")
+            batch.put(b"b", "f", b"q", b"1")
+            moved.append(table.apply(batch).wait())
+            clock.advance(10)
+            table.compact()
+        begin(name, txn)
+
+    monkeypatch.setattr(backend.reads, "begin", begin_late)
+    assert values(table) == {(b"b", "f"): b"1"}
+    assert backend.reads.oldest(table.id) is None
+
+
 def test_t52_a_read_in_the_near_future_is_complete_for_ever() -> None:
     _, table, clock = new_table()
     put(table, b"a", b"1")
