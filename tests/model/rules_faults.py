@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
@@ -51,11 +52,28 @@ RECOVERY_FAILPOINTS = (
 )
 SECOND_US = 1_000_000
 CROWDED_COMMITS_MAX = 12
+REQUESTS_MAX = 4
+RETRY_WINDOW_US = 300 * SECOND_US
 ends = st.integers(0, 2)
+
+
+@dataclass(frozen=True)
+class Request:
+    """Something that was sent under a name and may be sent again."""
+
+    table: str
+    batch: MutationBatch
+    identity: tuple[bytes, int]
+    txn: int
+    sent_us: int
 
 
 class FaultRules(LayoutRules):
     """Nothing that was acknowledged is lost, and nothing that was erased comes back."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.requests: list[Request] = []
 
     def come_back(self) -> None:
         """Open after an end of any kind; META has no hole."""
@@ -98,22 +116,49 @@ class FaultRules(LayoutRules):
 
     @step(number=tables, end=ends, name=st.sampled_from(COMMIT_FAILPOINTS), row=rows)
     def unknown_outcome(self, number: int, end: int, name: str, row: bytes) -> None:
-        """A commit that nobody heard of again is there as a whole or not at all; then retry it."""
+        """A commit that nobody heard of again is there as a whole or not at all; then it is sent
+        again, and takes effect once."""
         table_name, table, model = self.pick(number)
-        before = MutationBatch()
-        before.erase_row(row)
-        family = self.family(number)
-        for place, where in enumerate((row, row + b"!", b"z")):
-            before.put(where, family, b"u", self.value(), 100 + place)
-        self.interrupted(name, lambda: table.apply(before).wait(), power_failure(end))
+        batch = MutationBatch()
+        batch.erase_row(row)
+        for where in (row, row + b"!", b"z"):
+            batch.put(where, self.family(number), b"u", self.value())
+        self.names += 1
+        identity = (b"client%d" % self.names, 1)
+        self.interrupted(
+            name, lambda: table.apply(batch, identity=identity).wait(), power_failure(end)
+        )
         seen = self.everything(self.backend.table(table_name), self.now(table_name))
         known = {cell.value: cell.txn for cell in seen}
-        values = [cell.value for cell in before.cells() if cell.op is Op.PUT]
+        values = [cell.value for cell in batch.cells() if cell.op is Op.PUT]
         found = [value for value in values if value in known]
         assert found in ([], values), "half a commit"
-        if found:
-            model.commit(before, known[found[0]])
-        self.commit(table_name, before)
+        txn = self.backend.table(table_name).apply(batch, identity=identity).wait()
+        assert not found or txn == known[found[0]], "it took effect twice"
+        model.commit(batch, txn)
+        self.requests.append(Request(table_name, batch, identity, txn, self.clock.now_us()))
+
+    @step(choice=st.integers(0, REQUESTS_MAX - 1), erase=st.booleans())
+    def send_again(self, choice: int, erase: bool) -> object:
+        """A late copy of a request changes nothing, though its row was erased since."""
+        kept = [request for request in self.requests if request.table in self.models]
+        self.requests = kept[-REQUESTS_MAX:]
+        if not kept:
+            return NOTHING
+        request = self.requests[choice % len(self.requests)]
+        table, model = self.backend.table(request.table), self.models[request.table]
+        row = request.batch.records()[0][0]
+        young = abs(self.clock.now_us() - request.sent_us) < RETRY_WINDOW_US
+        if model.floor >= request.txn or not young:
+            return NOTHING  # truncated since, or nobody has to remember it any more
+        if erase:
+            erasure = MutationBatch()
+            erasure.erase_row(row)
+            self.commit(request.table, erasure)
+        before = self.base(request.table, table.durable_txn())
+        assert table.apply(request.batch, identity=request.identity).wait() == request.txn
+        assert self.base(request.table, table.durable_txn()) == before
+        return None
 
     def now(self, name: str) -> int:
         return self.backend.table(name).durable_txn()
