@@ -7,7 +7,7 @@ import pytest
 from stele.cluster.check import AFTER_REPAIR, AFTER_UNDO_RECORD, CheckReport, check_store
 from stele.cluster.embedded import EmbeddedBackend
 from stele.cluster.store import open_meta
-from stele.env.failpoints import SimulatedCrash, armed, crash
+from stele.env.failpoints import SimulatedCrash, armed, counting, crash
 from stele.env.memory_fs import MemoryFileSystem
 from stele.errors import Corruption, DirectoryInUse, NotFound
 from stele.model.ranges import RowRange
@@ -179,3 +179,53 @@ def test_a_crash_during_repair_is_repaired(place: str) -> None:
     world = memory_world(world.files.crash_image())  # type: ignore[attr-defined]
     assert not check_store(world, repair=True).findings
     assert values(open_backend(world).table("users")) == expected
+
+
+def live_a_little(backend: EmbeddedBackend) -> None:
+    """Everything that saves configs or deletes files."""
+    table = backend.create_table("more", TWO_GROUPS, [b"m"])
+    for value in (b"1", b"2"):
+        for row in ROWS:
+            put(table, row, value)
+        table.flush()
+    table.snapshot("before")
+    table.split(b"d")
+    table.compact()
+    table.join(b"d")
+    backend.clone_table("more", "copy")
+    table.truncate(RowRange(b"c", b"e"))
+    backend.drop_table("copy")
+    backend.store.collect_garbage()
+    put(table, b"q")
+
+
+def passed_failpoints() -> list[str]:
+    """All durable steps of such a life, up to the end of a second opening."""
+    with counting() as passes:
+        backend = store()
+        live_a_little(backend)
+        open_backend(after_a_kill(backend)).close()
+        return sorted(passes)
+
+
+def test_a_crash_at_any_step_leaves_no_damage() -> None:
+    places = passed_failpoints()
+    crashes = 0
+    for place in places:
+        for hit in (1, 3):
+            world = memory_world()
+            try:
+                with armed(place, crash(), hit=hit):
+                    backend = open_backend(world)
+                    backend.create_table("users", TWO_GROUPS, [b"h"])
+                    live_a_little(backend)
+                    world = after_a_kill(backend)
+                    open_backend(world).close()
+            except SimulatedCrash:
+                crashes += 1
+            image = memory_world(world.files.crash_image())  # type: ignore[attr-defined]
+            if not image.files.exists("coordination.json"):
+                continue  # it died before there was a store
+            report = check_store(image, deep=True)
+            assert not report.is_damaged, (place, hit, list(map(str, report.findings)))
+    assert crashes > 30
