@@ -315,15 +315,15 @@ class EmbeddedBackend:
 
     def advance_horizon(self, state: TableState) -> int:
         """Move a table's horizon as far as history, leases and running reads allow."""
-        oldest = self.reads.oldest(state.id)
+        coordination = self.store.coordination
         target = next_horizon(
             0,
             self.store.world.clock.now_us(),
             state.layout.schema.history_us,
-            [] if oldest is None else [oldest],
+            [lease.txn for lease in coordination.leases(state.id)],
             self.store.user.durable_txn,
         )
-        return self.store.coordination.advance_horizon(state.id, target)
+        return coordination.advance_horizon(state.id, self.reads.grant(state.id, target))
 
     # The whole.
 

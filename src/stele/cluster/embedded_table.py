@@ -109,14 +109,17 @@ class EmbeddedTable:
             raise
 
     def _hold(self, at: int | None) -> int:
-        """A txn that the horizon will not pass, until ``reads.end``: held first, looked at then."""
+        """A txn that the horizon will not pass until ``reads.end``."""
         reads, coordination = self._backend.reads, self._backend.store.coordination
         while True:
             txn = self._read_txn(at, Visibility.DURABLE)
-            reads.begin(self.id, txn)
-            if at is not None or coordination.horizon(self.id) <= txn:
+            if not reads.begin(self.id, txn):
+                if at is not None:
+                    check_readable(self.name, txn, reads.granted(self.id))
+            elif at is not None or coordination.horizon(self.id) <= txn:
                 return txn
-            reads.end(self.id, txn)
+            else:
+                reads.end(self.id, txn)
 
     def durable_txn(self) -> int:
         return self._engine.durable_txn

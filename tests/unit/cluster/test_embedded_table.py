@@ -203,7 +203,7 @@ def test_t50_a_scan_that_the_horizon_overtakes_at_its_start_begins_again(
     begin = backend.reads.begin
     moved: list[int] = []
 
-    def begin_late(name: str, txn: int) -> None:
+    def begin_late(name: str, txn: int) -> bool:
         if not moved:
             batch = MutationBatch()
             batch.erase_row(b"a")
@@ -211,7 +211,7 @@ def test_t50_a_scan_that_the_horizon_overtakes_at_its_start_begins_again(
             moved.append(table.apply(batch).wait())
             clock.advance(10)
             table.compact()
-        begin(name, txn)
+        return begin(name, txn)
 
     monkeypatch.setattr(backend.reads, "begin", begin_late)
     assert values(table) == {(b"b", "f"): b"1"}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 from stele.tablet.active_reads import ActiveReads
 
 
@@ -30,9 +28,21 @@ def test_two_reads_at_one_txn_both_hold_it() -> None:
     assert reads.oldest("t") is None
 
 
-def test_a_read_that_fails_lets_go() -> None:
+def test_the_horizon_moves_up_to_what_is_being_read_and_never_back() -> None:
     reads = ActiveReads()
-    with suppress(ZeroDivisionError), reads.reading("t", 7):
-        assert reads.oldest("t") == 7
-        raise ZeroDivisionError
+    assert reads.grant("t", 5) == 5
+    assert reads.begin("t", 7)
+    assert reads.grant("t", 9) == 7
+    assert reads.grant("t", 6) == 7
+    reads.end("t", 7)
+    assert reads.grant("t", 9) == 9
+    assert reads.granted("t") == 9
+    assert reads.grant("u", 1) == 1
+
+
+def test_a_read_below_the_horizon_is_not_let_in() -> None:
+    reads = ActiveReads()
+    reads.grant("t", 5)
+    assert not reads.begin("t", 4)
     assert reads.oldest("t") is None
+    assert reads.begin("t", 5)

@@ -131,11 +131,12 @@ def test_a_running_read_holds_the_horizon_back() -> None:
     put(table, b"a")
     table.flush()
     before = table.durable_txn()
-    with backend.reads.reading(table.id, before):
-        erase_row(table, b"a")
-        pass_time(backend)
-        table.compact()
-        assert [each.row for each in scan(table, at=before)] == [b"a"]
+    assert backend.reads.begin(table.id, before)
+    erase_row(table, b"a")
+    pass_time(backend)
+    table.compact()
+    assert [each.row for each in scan(table, at=before)] == [b"a"]
+    backend.reads.end(table.id, before)
     table.compact()
     assert stored(table) == []
 
