@@ -24,9 +24,9 @@ from tests.crash.engine_run import (
     states,
 )
 
-STATES = int(os.environ.get("STELE_ENGINE_CRASH_STATES", "48"))
+STATES = int(os.environ.get("STELE_ENGINE_CRASH_STATES", "36"))
 HITS = int(os.environ.get("STELE_ENGINE_CRASH_HITS", "2"))
-SWEEP_RUNS = int(os.environ.get("STELE_ENGINE_SWEEP_RUNS", "3"))
+SWEEP_RUNS = int(os.environ.get("STELE_ENGINE_SWEEP_RUNS", "2"))
 """How much to try: a few seconds in the gate, hours by hand."""
 
 SEED = int(os.environ.get("STELE_CRASH_SEED", "1"))
@@ -43,9 +43,9 @@ def test_the_script_itself_does_what_it_says() -> None:
 
 
 def test_every_state_a_power_failure_may_leave() -> None:
-    report = explore(run_script, check_store, seed=SEED, states_max=STATES, nested_max=STATES // 24)
+    report = explore(run_script, check_store, seed=SEED, states_max=STATES, nested_max=STATES // 18)
     print(report.as_dict())
-    report.require(states=STATES // 3, nested_chains=STATES // 24, nested_states=STATES // 4)
+    report.require(states=STATES // 3, nested_chains=STATES // 18, nested_states=STATES // 4)
 
 
 # Every failpoint.
@@ -110,4 +110,4 @@ def test_every_failing_call() -> None:
     """Errors are answers: what was acknowledged stays, and the store goes on where it can."""
     report = sweep(run_stubbornly, check_possible, seed=SEED, runs_per_failure_max=SWEEP_RUNS)
     print(report.as_dict())
-    report.require(runs=9 * SWEEP_RUNS, runs_tolerated=2 * SWEEP_RUNS, StorageFailed=1)
+    report.require(runs=9 * SWEEP_RUNS, runs_tolerated=SWEEP_RUNS)
