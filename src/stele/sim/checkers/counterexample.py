@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import msgspec
 
-from stele.sim.checkers.history import NEVER, Operation, Outcome, show
+from stele.sim.checkers.history import NEVER, Operation, Outcome, Value, show
 from stele.sim.checkers.linearizability import Budget, KeyReport, Report, Verdict, check_key
 from stele.sim.checkers.models import Model, State
 
@@ -196,9 +196,7 @@ def draw(operations: Sequence[Operation]) -> list[str]:
 def _shown_state(state: State) -> str:
     match state:
         case frozenset():
-            return f"{{{' '.join(sorted(map(str, state)))}}}"
+            return f"{{{' '.join(sorted(map(_shown_state, state)))}}}"
         case tuple():
             return f"[{' '.join(map(_shown_state, state))}]"
-        case bool() | int() | str() | None:
-            return show(state)
-    return repr(state)
+    return show(cast("Value", state))

@@ -105,6 +105,17 @@ def test_names_that_have_nothing_to_do_with_it_are_left_out() -> None:
     assert len(explained(text, Transactions()).operations) == 2
 
 
+def test_what_takes_too_long_to_cut_down_is_shown_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stele.sim.checkers.counterexample.STEPS_MAX", 0)
+    text = "a>put/1 a< b>put/2 b< c>get c<2 c>get c<1"
+    assert len(explained(text, Register()).operations) == 4
+
+
+def test_the_state_of_transactions_is_shown() -> None:
+    text = "a>txn/[[] [[put y 2] [put x 1]] []] a<[yes []] b>txn/[[] [[get x]] []] b<[yes [nil]]"
+    assert "the state then: {[x 1] [y 2]}" in str(explained(text, Transactions()))
+
+
 def test_nothing_can_be_placed() -> None:
     assert "the longest order: none at all" in str(explained("a>get a<1", Register()))
 

@@ -56,7 +56,7 @@ def test_tiny_histories_against_every_permutation(name: str, data: st.DataObject
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
-@settings(max_examples=20_000)
+@settings(max_examples=5_000)
 @given(data=st.data())
 def test_many_tiny_histories_against_every_permutation(name: str, data: st.DataObject) -> None:
     assert_as_by_force(name, data.draw(tiny.histories(name)))

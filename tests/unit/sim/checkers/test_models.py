@@ -152,6 +152,10 @@ def test_a_valid_history_is_valid_without_a_strand(name: str, data: st.DataObjec
     assert brute_force.linearizable(rest, model)
 
 
+def test_no_state_is_shown_as_what_it_is() -> None:
+    assert repr(ILLEGAL) == "ILLEGAL"
+
+
 def test_values_that_nobody_reads_are_alike() -> None:
     operations = notation.operations("a>put/1 a< a>put/2 a< a>cas/[2 3] a<no a>put/4 a< b>get b<1")
     simple = Register().simplified(operations)

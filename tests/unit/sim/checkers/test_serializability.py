@@ -65,14 +65,14 @@ def test_tiny_lists_that_are_read_in_the_end_against_every_permutation(
 
 
 @pytest.mark.slow
-@settings(max_examples=20_000)
+@settings(max_examples=5_000)
 @given(operations=tiny.transactions_on("append", with_last_read=True))
 def test_many_tiny_lists_that_are_read_in_the_end(operations: list[Operation]) -> None:
     assert check_list_append(operations).ok is brute_force.strictly_serializable(operations)
 
 
 @pytest.mark.slow
-@settings(max_examples=20_000)
+@settings(max_examples=5_000)
 @given(operations=tiny.transactions_on("write", with_last_read=False))
 def test_many_tiny_registers_raise_no_false_alarm(operations: list[Operation]) -> None:
     report = check_register_writes(operations)
