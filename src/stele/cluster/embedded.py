@@ -72,7 +72,7 @@ class EmbeddedBackend:
         self._tables: dict[str, EmbeddedTable] = {}
         self._closed = False
         self.maintenance = Maintenance(store.user, self.advance_horizon, self.new_tablet_id)
-        self._meta_maintenance = Maintenance(store.meta, lambda _: 0, self.new_tablet_id)
+        self._meta_maintenance = Maintenance(store.meta, self._meta_horizon, self.new_tablet_id)
 
     def check_open(self) -> None:
         if self._closed:
@@ -171,19 +171,32 @@ class EmbeddedBackend:
         self.check_open()
         with self._ddl:
             table = self.table(name)
-            table.flush()
             record = self._record(name)
-            gone = msgspec.structs.replace(
-                record, state=CatalogState.DROPPED, dropped_us=self.store.world.clock.now_us()
-            )
             state = self.store.user.table(record.id)
-            with self.layout_changes(state):
-                self.store.coordination.replace_table(gone, record.schema_version)
-                self.store.user.remove_table(record.id)
-                self._tables.pop(record.id, None)
-                configs = state.layout.tablets
-                kept = tuple(replace(config, log=None, location=None) for config in configs)
-                self.store.meta1.save_now(ConfigEdit(written=kept))
+            with self._without_writes(state):
+                table.flush()
+                gone = msgspec.structs.replace(
+                    record, state=CatalogState.DROPPED, dropped_us=self.store.world.clock.now_us()
+                )
+                with self.layout_changes(state):
+                    self.store.coordination.replace_table(gone, record.schema_version)
+                    self.store.user.remove_table(record.id)
+                    self._tables.pop(record.id, None)
+                    configs = state.layout.tablets
+                    kept = tuple(replace(config, log=None, location=None) for config in configs)
+                    self.store.meta1.save_now(ConfigEdit(written=kept))
+
+    @contextmanager
+    def _without_writes(self, state: TableState) -> Iterator[None]:
+        """Take no more writes of a table; again, if what follows fails."""
+        with self.store.user.lock:
+            state.takes_writes = False
+        try:
+            yield
+        except BaseException:
+            with self.store.user.lock:
+                state.takes_writes = True
+            raise
 
     def undrop_table(self, name: str) -> EmbeddedTable:
         self.check_open()
@@ -232,21 +245,27 @@ class EmbeddedBackend:
             self._check_free(new_name)
             source = self.table(name)
             source.flush()
-            table = self.store.coordination.new_table_id()
-            layout = self.store.user.table(source.id).layout
-            configs = tuple(
-                replace(
-                    config,
-                    id=f"{table}.{self.store.session.id:x}.{next(self._numbers)}",
-                    table=table,
-                    revision=0,
-                )
-                for config in layout.tablets
+            state = self.store.user.table(source.id)
+            # Nothing replaces a file of the source before the clone refers to it as well.
+            with self.layout_changes(state):
+                return self._clone(state, new_name)
+
+    def _clone(self, state: TableState, new_name: str) -> EmbeddedTable:
+        table = self.store.coordination.new_table_id()
+        layout = state.layout
+        configs = tuple(
+            replace(
+                config,
+                id=f"{table}.{self.store.session.id:x}.{next(self._numbers)}",
+                table=table,
+                revision=0,
             )
-            # Read after the layout: no compaction in it has used a higher horizon than this.
-            horizon = self.store.coordination.horizon(source.id)
-            self.store.coordination.advance_horizon(table, horizon)
-            return self._add(table, new_name, layout.schema, configs)
+            for config in layout.tablets
+        )
+        # Read after the layout: no compaction in it has used a higher horizon than this.
+        horizon = self.store.coordination.horizon(state.id)
+        self.store.coordination.advance_horizon(table, horizon)
+        return self._add(table, new_name, layout.schema, configs)
 
     def _record(self, name: str) -> TableRecord:
         running = self.store.running_tables()
@@ -324,6 +343,11 @@ class EmbeddedBackend:
             self.store.user.durable_txn,
         )
         return coordination.advance_horizon(state.id, self.reads.grant(state.id, target))
+
+    def _meta_horizon(self, _state: TableState) -> int:
+        """META is read in the past only by the collector, at the META txns of leases."""
+        leases = [lease.meta_txn for lease in self.store.coordination.leases()]
+        return min([self.store.meta.durable_txn, *leases])
 
     # The whole.
 

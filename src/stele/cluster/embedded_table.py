@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
@@ -22,6 +22,7 @@ from stele.tablet.config import ConfigEdit, TabletConfig
 from stele.tablet.config_writer import Answer
 from stele.tablet.horizon import check_readable
 from stele.tablet.point_reads import PointReads
+from stele.tablet.read_sources import missing_file
 from stele.tablet.restrictions import group_references
 from stele.tablet.scan import TableScan
 from stele.tablet.table_state import TableState, TableView
@@ -29,6 +30,8 @@ from stele.tablet.tablet_sizes import row_samples, tablet_bytes
 
 if TYPE_CHECKING:
     from stele.cluster.embedded import EmbeddedBackend
+
+T = TypeVar("T")
 
 LAYOUT_TRIES_MAX = 100
 """Layout changes that collide with others are planned again this often."""
@@ -71,13 +74,27 @@ class EmbeddedTable:
         self, row: bytes, spec: CellSpec, visibility: Visibility = Visibility.DURABLE
     ) -> tuple[RowCells | None, int]:
         self._backend.check_open()
-        view, txn = self._view(spec.at, visibility)
-        return self._points.read(view, row, spec, txn), txn
+        return self._read(
+            spec.at, visibility, lambda view, txn: self._points.read(view, row, spec, txn)
+        )
 
     def read_rows(self, spec: ReadSpec) -> tuple[pa.RecordBatch, int]:
         self._backend.check_open()
-        view, txn = self._view(spec.at, Visibility.DURABLE)
-        return self._points.read_many(view, spec, txn), txn
+        return self._read(
+            spec.at, Visibility.DURABLE, lambda view, txn: self._points.read_many(view, spec, txn)
+        )
+
+    def _read(
+        self, at: int | None, visibility: Visibility, read: Callable[[TableView, int], T]
+    ) -> tuple[T, int]:
+        """Read a view; a newer one, if the collector took a file of it before it was opened."""
+        while True:
+            view, txn = self._view(at, visibility)
+            try:
+                return read(view, txn), txn
+            except NotFound as error:
+                if self._state.layout is view.layout:
+                    raise missing_file(self.name, error) from error
 
     def _view(self, at: int | None, visibility: Visibility) -> tuple[TableView, int]:
         """A view that is complete for reads at a txn.

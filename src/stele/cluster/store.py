@@ -29,6 +29,7 @@ from stele.tablet.meta_rows import check_tiling
 from stele.tablet.meta_table import META0, META1, META_SCHEMA, MetaConfigs, MetaTable
 from stele.tablet.options import EngineOptions
 from stele.tablet.recovery import LostTable, log_directories, recover
+from stele.tablet.split_policy import SizeLimits
 
 LOCK_FILE = "LOCK"
 LOG_DIRECTORY = "log"
@@ -36,10 +37,12 @@ NO_EDIT = ConfigEdit()
 
 META_OPTIONS = EngineOptions(
     flush=FlushLimits(memory_bytes=4 << 20, budget_bytes=64 << 20, log_bytes=16 << 20),
+    sizes=SizeLimits(split_bytes=1 << 62),
     cache_bytes=16 << 20,
     log_file_bytes=4 << 20,
 )
-"""META is small and must recover quickly, whatever users do."""
+"""META is small and must recover quickly, whatever users do. Its root never splits (T60), and one
+directory never needs a second tablet of META1."""
 
 
 @dataclass(slots=True)

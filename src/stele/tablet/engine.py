@@ -288,6 +288,8 @@ class Engine:
     def _writable(
         self, state: TableState, request: SmallCommit | BatchCommit
     ) -> tuple[TabletConfig, ...]:
+        if not state.takes_writes:
+            raise TableNotFound(f"table {state.name!r} is being dropped")
         tablets = state.layout.tablets
         rows = request.rows()
         if rows is not None and len(rows) == 1:

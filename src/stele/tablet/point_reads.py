@@ -54,6 +54,10 @@ class _TabletIndex:
     index: PointIndex
 
 
+INDEXES_PER_TABLET = 8
+"""Indexes kept: one for each set of groups that reads ask for. Making one is cheap."""
+
+
 class PointReads:
     """Point reads of one table. Threads share it."""
 
@@ -187,6 +191,8 @@ class PointReads:
             *(PointFragment.in_memory(block, served) for block in blocks if block.count),
         ]
         made = _TabletIndex(schema, config, runs, PointIndex(fragments))
+        if len(self._indexes) >= INDEXES_PER_TABLET * len(view.layout.tablets):
+            self._indexes = {}  # most are of tablets and kinds of reads that are gone
         self._indexes[config.id, groups] = made
         return made.index
 

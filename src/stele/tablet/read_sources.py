@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
+from stele.errors import Corruption, NotFound
 from stele.kernels.block import Block
 from stele.kernels.resolve import ReadView
 from stele.kernels.search import slice_rows
@@ -46,6 +47,11 @@ def read_view(layout: TableLayout, spec: CellSpec, txn: int) -> ReadView:
         time_end=None if spec.time_end == TIMESTAMP_MAX else spec.time_end,
         columns=wanted,
     )
+
+
+def missing_file(table: str, error: NotFound) -> Corruption:
+    """What it means that a file is not there which the newest layout refers to."""
+    return Corruption(f"a file that table {table!r} refers to is missing: {error}")
 
 
 def memory_blocks(memory: MemoryVersion, rows: RowRange, txn: int) -> list[Block]:

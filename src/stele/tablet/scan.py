@@ -8,12 +8,13 @@ in memory, however large the tablet.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from itertools import chain
 from typing import Any
 
 import pyarrow as pa
 
+from stele.errors import NotFound
 from stele.kernels.block import Block
 from stele.kernels.filter import filter_cells
 from stele.kernels.resolve import ReadView, read_rule
@@ -29,10 +30,11 @@ from stele.tablet.engine import Engine
 from stele.tablet.read_sources import (
     ReadCounters,
     memory_blocks,
+    missing_file,
     read_view,
     tablet_streams,
 )
-from stele.tablet.table_state import TableState
+from stele.tablet.table_state import TableState, TableView
 
 
 class TableScan:
@@ -117,15 +119,39 @@ class TableScan:
 
     def _read(self, rows: RowRange) -> Iterator[Selection | Block]:
         """The visible cells of a piece; a block that is visible as it stands is not touched."""
-        view = self._state.view()
+        for read, streams in self._open(rows):
+            self._counters.tablets += 1
+            if len(streams) == 1 and self._takes_all:
+                yield from _clean_first(iter(streams[0]), read)
+            else:
+                merge = merge_streams_reversed if self._spec.reverse else merge_streams
+                yield from merge(streams, read_rule(read))
+
+    def _open(self, rows: RowRange) -> list[tuple[ReadView, list[Iterable[Source]]]]:
+        """The streams of each tablet in a piece, with all their files open.
+
+        Files that are open can be read to their end. If the collector took one before, there is a
+        newer layout that does without it.
+        """
+        while True:
+            view = self._state.view()
+            try:
+                return self._streams(view, rows)
+            except NotFound as error:
+                if self._state.layout is view.layout:
+                    raise missing_file(self._state.name, error) from error
+
+    def _streams(
+        self, view: TableView, rows: RowRange
+    ) -> list[tuple[ReadView, list[Iterable[Source]]]]:
         read = read_view(view.layout, self._spec, self.txn)
         if read.columns.is_empty:
-            return
+            return []
+        opened = []
         # The piece was cut along a layout that may have changed since: ask for all tablets in it.
         for tablet in self._ordered(view.layout.tablets.overlapping(rows)):
             inside = rows.intersect(tablet.rows)
             assert inside is not None
-            self._counters.tablets += 1
             streams = tablet_streams(
                 self._engine.fragments,
                 restrict(tablet.references, inside, read.columns),
@@ -134,11 +160,8 @@ class TableScan:
                 self._counters,
                 reverse=self._spec.reverse,
             )
-            if len(streams) == 1 and self._takes_all:
-                yield from _clean_first(iter(streams[0]), read)
-            else:
-                merge = merge_streams_reversed if self._spec.reverse else merge_streams
-                yield from merge(streams, read_rule(read))
+            opened.append((read, streams))
+        return opened
 
     def _ordered(self, tablets: tuple[TabletConfig, ...]) -> tuple[TabletConfig, ...]:
         return tablets[::-1] if self._spec.reverse else tablets

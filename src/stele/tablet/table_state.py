@@ -62,6 +62,8 @@ class TableState:
         self.merging = False
         self.compacting: set[str] = set()
         """Tablets with a compaction under way."""
+        self.takes_writes = True
+        """False while the table is being dropped: what comes later must not be acknowledged."""
         self.changing_layout = False
         """A split, join or regrouping is under way; no second one starts."""
 

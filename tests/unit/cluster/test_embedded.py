@@ -286,3 +286,29 @@ def test_a_real_directory(tmp_path: Path) -> None:
     again = open_embedded(path, EngineOptions(background=False))
     assert len(values(again.table("t"))) == 21
     again.close()
+
+
+def test_a_table_that_is_being_dropped_acknowledges_nothing() -> None:
+    backend = new_backend()
+    table = backend.create_table("t", ONE_GROUP)
+    put(table, b"a", b"1")
+    refused: list[TableNotFound] = []
+
+    def write(_name: str) -> None:
+        with pytest.raises(TableNotFound, match="being dropped") as caught:
+            put(table, b"b", b"2")
+        refused.append(caught.value)
+
+    with armed("tablet.flush.after_fragments", write):
+        backend.drop_table("t")
+    assert len(refused) == 1
+    assert values(backend.undrop_table("t")) == {(b"a", "f"): b"1"}
+
+
+def test_a_drop_that_fails_leaves_the_table_writable() -> None:
+    backend = new_backend()
+    table = backend.create_table("t", ONE_GROUP)
+    put(table, b"a", b"1")
+    with armed("tablet.flush.after_fragments", crash()), pytest.raises(SimulatedCrash):
+        backend.drop_table("t")
+    assert backend.store.user.table(table.id).takes_writes
