@@ -126,9 +126,8 @@ class Compaction:
     def _answered(self, answer: Answer) -> None:
         """Saved, or refused because the tablet changed meanwhile: then the files are garbage."""
         if isinstance(answer, ConfigEdit):
-            kept = {name for config in self.state.layout.tablets for name in config.files()}
-            gone = {reference.file.name for reference in self.inputs} - kept
-            self.engine.fragments.forget(gone)
+            names = {reference.file.name for reference in self.inputs}
+            self.engine.fragments.forget(self.state.layout.graph.unneeded(names))
         self._end(answer if isinstance(answer, SteleError) else None)
 
     def _end(self, error: SteleError | None) -> None:

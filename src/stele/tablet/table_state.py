@@ -18,6 +18,7 @@ from stele.storage.memory_table import MemoryTable, MemoryVersion
 from stele.tablet.commit_ring import CommitRing
 from stele.tablet.config import ConfigEdit, TabletConfig, by_id
 from stele.tablet.events import FragmentsReplaced, RowRangeChanged, TabletEventNotice
+from stele.tablet.fragment_graph import FragmentGraph
 from stele.tablet.range_map import RangeMap
 
 
@@ -35,6 +36,11 @@ class TableLayout:
         for group in self.schema.groups:
             served = served.union(self.schema.column_set(group))
         object.__setattr__(self, "served", served)
+
+    @property
+    def graph(self) -> FragmentGraph:
+        """Which tablets refer to which files. Made anew for each question, which are rare."""
+        return FragmentGraph(self.tablets)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
