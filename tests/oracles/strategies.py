@@ -36,7 +36,7 @@ class World:
     @property
     def size(self) -> int:
         """How many different cells there are."""
-        product = len(self.values)
+        product = 1
         for pool in (self.rows, self.families, self.qualifiers):
             product *= len(pool)
         for numbers in (self.timestamps, self.txns, self.ops):
@@ -44,20 +44,24 @@ class World:
         return product
 
     def cell(self, number: int) -> Cell:
-        """The cell of a number; erasures get the names that their kind must have."""
+        """The cell of a number; erasures get the names that their kind must have.
+
+        The value follows from the coordinates: where a reference replaces the txns of its cells,
+        some become the same cell, and must not differ then.
+        """
         number, row = divmod(number, len(self.rows))
         number, family = divmod(number, len(self.families))
         number, qualifier = divmod(number, len(self.qualifiers))
         number, timestamp = divmod(number, len(self.timestamps))
         number, txn = divmod(number, len(self.txns))
-        number, op = divmod(number, len(self.ops))
-        kind = self.ops[op]
+        kind = self.ops[number % len(self.ops)]
+        value = self.values[(row + qualifier + timestamp) % len(self.values)]
         return Cell(
             self.rows[row],
             "" if kind == Op.ERASE_ROW else self.families[family],
             b"" if kind in (Op.ERASE_ROW, Op.ERASE_FAMILY) else self.qualifiers[qualifier],
             self.timestamps[timestamp],
-            self.values[number % len(self.values)] if kind == Op.PUT else b"",
+            value if kind == Op.PUT else b"",
             kind,
             self.txns[txn],
         )

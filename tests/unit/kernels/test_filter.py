@@ -62,7 +62,7 @@ def resolved(references: list[Reference]) -> Selection:
     return merge_resolve(sources_of(references), ReadView())
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(st.data())
 def test_filters_leave_what_holds(data: st.DataObject) -> None:
     world = data.draw(strategies.worlds)

@@ -43,7 +43,7 @@ def merged(references: list[Reference], rule: Rule, **limits: int) -> list[list[
             return selections
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(st.data())
 def test_limits_change_nothing_but_the_size_of_the_pieces(data: st.DataObject) -> None:
     references = data.draw(strategies.references(data.draw(strategies.worlds)))

@@ -17,7 +17,7 @@ from tests.oracles.cells import Reference
 from tests.oracles.fragments import draw_index, fragment_of
 
 
-@settings(max_examples=300)
+@settings(max_examples=200)
 @given(st.data())
 def test_rows_come_in_the_order_asked_for(data: st.DataObject) -> None:
     world = data.draw(strategies.worlds)
