@@ -18,6 +18,7 @@ from stele.cluster.embedded_table import EmbeddedTable
 from stele.cluster.store import Store
 from stele.coordination.records import TableRecord
 from stele.coordination.records import TableState as CatalogState
+from stele.env.ports import Timer
 from stele.env.posix import PosixFileSystem
 from stele.env.real import SystemClock, SystemRandom, ThreadTasks
 from stele.errors import (
@@ -44,6 +45,10 @@ from stele.tablet.options import EngineOptions
 from stele.tablet.table_state import TableState
 
 TABLE_NAME_BYTES_MAX = 255
+
+COLLECTION_PERIOD_US = 30_000_000
+"""Between two rounds of the collector of garbage: a file is deleted in the second after the one
+that found it useless, so a minute later at the earliest."""
 
 
 def open_embedded(path: str, options: EngineOptions | None = None) -> EmbeddedBackend:
@@ -73,6 +78,9 @@ class EmbeddedBackend:
         self._closed = False
         self.maintenance = Maintenance(store.user, self.advance_horizon, self.new_tablet_id)
         self._meta_maintenance = Maintenance(store.meta, self._meta_horizon, self.new_tablet_id)
+        self._next_collection: Timer | None = None
+        if store.user.options.background:
+            self._collect_later()
 
     def check_open(self) -> None:
         if self._closed:
@@ -349,6 +357,23 @@ class EmbeddedBackend:
         leases = [lease.meta_txn for lease in self.store.coordination.leases()]
         return min([self.store.meta.durable_txn, *leases])
 
+    def _collect_later(self) -> None:
+        tasks = self.store.world.tasks
+        self._next_collection = tasks.call_later(COLLECTION_PERIOD_US, self._collect_garbage)
+
+    def _collect_garbage(self) -> None:
+        """One round of the collector, unless the catalog is being changed just now."""
+        if self._ddl.acquire(blocking=False):
+            try:
+                if self._closed:
+                    return
+                self.store.collect_garbage()
+            except SteleError as error:
+                self.maintenance.last_error = error
+            finally:
+                self._ddl.release()
+        self._collect_later()
+
     # The whole.
 
     def status(self) -> dict[str, Any]:
@@ -372,6 +397,8 @@ class EmbeddedBackend:
             if self._closed:
                 return
             self._closed = True
+            if self._next_collection is not None:
+                self._next_collection.cancel()
             self.maintenance.stop()
             self._meta_maintenance.stop()
             self._flush_everything()

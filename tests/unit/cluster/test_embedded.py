@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from stele.cluster.embedded import EmbeddedBackend, open_embedded
+from stele.cluster.embedded import COLLECTION_PERIOD_US, EmbeddedBackend, open_embedded
 from stele.env.failpoints import SimulatedCrash, armed, crash
-from stele.env.memory import MemoryClock
+from stele.env.memory import MemoryClock, MemoryTasks
 from stele.errors import (
     AlreadyExists,
     Conflict,
@@ -312,3 +312,24 @@ def test_a_drop_that_fails_leaves_the_table_writable() -> None:
     with armed("tablet.flush.after_fragments", crash()), pytest.raises(SimulatedCrash):
         backend.drop_table("t")
     assert backend.store.user.table(table.id).takes_writes
+
+
+def test_t106_files_nobody_needs_go_by_themselves() -> None:
+    world = memory_world()
+    backend = open_backend(world, EngineOptions())
+    table = backend.create_table("t", ONE_GROUP)
+    for number in range(3):
+        put(table, b"a", b"%d" % number)
+        table.flush()
+    table.compact()
+    before = len(world.files.list("fragments"))
+    tasks = world.tasks
+    assert isinstance(tasks, MemoryTasks)
+    assert tasks.advance(COLLECTION_PERIOD_US) == 1
+    assert len(world.files.list("fragments")) < before
+    assert world.files.list("trash")
+    assert tasks.advance(COLLECTION_PERIOD_US) == 1
+    assert world.files.list("trash") == []
+    assert values(table) == {(b"a", "f"): b"2"}
+    backend.close()
+    assert tasks.advance(COLLECTION_PERIOD_US) == 0
