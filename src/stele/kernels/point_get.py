@@ -257,6 +257,7 @@ def point_get(
 ) -> int:
     """The bytes packed (0: no such row), ``TOO_SMALL``, or ``MISSING`` minus a fragment."""
     row, scratch = address_of(key), address_of(scratch_array)
+    scratch_array[CELLS_NEEDED] = 0
     sources, cells, trouble = _find_cells(address_of(fragments), count, row, len(key), scratch)
     if trouble != 0 or sources == 0:
         return trouble
@@ -281,6 +282,7 @@ def pack_selection(
     matrix: SourceMatrix, runs: Runs, count: int, filters: Ints, scratch_array: Ints
 ) -> int:
     """Pack the cells of one row that were read some other way."""
+    scratch_array[CELLS_NEEDED] = 0
     room = scratch_array[PACKED_MAX]
     size = pack_runs(
         address_of(matrix),

@@ -47,6 +47,10 @@ CELLS_START = 256
 PACKED_START_BYTES = 64 * 1024
 """What a reader begins with; it grows when a row needs more."""
 
+QUICK_CELLS_MAX = 4_096
+"""Cells of a row in all references together. A larger row is read the slow way: resolving it takes
+long enough that other threads should run meanwhile."""
+
 
 class PackedCell(NamedTuple):
     """One cell of a row that was read."""
@@ -162,7 +166,7 @@ class PointReader:
     def get(self, row: bytes, txn: int | None = None) -> PackedRow | None:
         """A row as of a txn, or of the view's; blocks that are not in memory are loaded."""
         found = self.get_cached(row, txn)
-        return self._get_loading(row, txn) if isinstance(found, Missing) else found
+        return self._get_held(row, txn) if isinstance(found, Missing) else found
 
     def get_cached(self, row: bytes, txn: int | None = None) -> PackedRow | Missing | None:
         """Like :meth:`get`, but names the first block that is not in memory."""
@@ -181,9 +185,11 @@ class PointReader:
                 return self._packed(row, size)
             if size != TOO_SMALL:
                 return Missing(MISSING - size, int(scratch.numbers[MISSING_BLOCK]))
+            if scratch.numbers[CELLS_NEEDED] > QUICK_CELLS_MAX:
+                return self._get_held(row, txn)
             scratch.grow()
 
-    def _get_loading(self, row: bytes, txn: int | None) -> PackedRow | None:
+    def _get_held(self, row: bytes, txn: int | None) -> PackedRow | None:
         """The slow way, which holds all blocks that it needs while it works on them."""
         view = self._view if txn is None else replace(self._view, txn=txn)
         selection = read_many(self._index, [row], view).selection

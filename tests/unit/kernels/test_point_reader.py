@@ -12,8 +12,15 @@ from hypothesis import strategies as st
 
 from stele.kernels.bloom import BloomFilter
 from stele.kernels.filter import ByteFilters
+from stele.kernels.point_get import CELLS_MAX
 from stele.kernels.point_index import PointFragment, PointIndex
-from stele.kernels.point_reader import Missing, PointReader, PointScratch
+from stele.kernels.point_reader import (
+    QUICK_CELLS_MAX,
+    Missing,
+    PackedRow,
+    PointReader,
+    PointScratch,
+)
 from stele.kernels.resolve import ReadView
 from stele.model.cells import Cell, Op
 from stele.model.columns import ColumnSelection
@@ -69,9 +76,19 @@ def row_of(count: int, size: int = 3) -> list[Cell]:
 
 def test_a_large_row_makes_the_reader_grow() -> None:
     scratch = PointScratch()
-    for cells in (row_of(1), row_of(5_000), row_of(3, size=100_000)):
+    for cells in (row_of(1), row_of(2_000), row_of(3, size=100_000)):
         index = PointIndex([PointFragment.in_memory(block_of(cells))])
         assert found(PointReader(index, ReadView(), scratch=scratch), b"r") == cells
+
+
+def test_a_very_large_row_is_read_without_keeping_the_others_waiting() -> None:
+    cells = row_of(QUICK_CELLS_MAX + 1)
+    index = PointIndex([PointFragment.in_memory(block_of(cells)) for cells in (cells, cells[:1])])
+    scratch = PointScratch()
+    reader = PointReader(index, ReadView(), scratch=scratch)
+    assert found(reader, b"r") == cells
+    assert isinstance(reader.get_cached(b"r"), PackedRow)
+    assert scratch.numbers[CELLS_MAX] < QUICK_CELLS_MAX
 
 
 def test_a_row_in_more_fragments_than_a_reader_begins_with() -> None:
