@@ -39,6 +39,7 @@ from stele.tablet.meta_rows import check_tiling
 from stele.tablet.options import EngineOptions
 from stele.tablet.scan import TableScan
 from stele.tablet.split_policy import SizeLimits
+from stele.tablet.table_state import TableState
 from tests.model.model_table import ModelTable, answer
 
 OPTIONS = EngineOptions(
@@ -58,7 +59,7 @@ GROUPINGS: tuple[tuple[tuple[str, tuple[str, ...] | None], ...], ...] = (
     (("a", ("h",)), ("c", ("f",)), ("b", None)),
 )
 PURGES = (None, "max-history=1", "max-history=2", "max-age=5s", "max-history=1 and max-age=2s")
-HISTORY = "10s"
+HISTORY = "3s"
 TABLES_MAX = 3
 
 COUNTS: Counter[str] = Counter()
@@ -160,6 +161,21 @@ class MachineBase(RuleBasedStateMachine):
 
     def horizon(self, table: EmbeddedTable) -> int:
         return self.backend.store.coordination.horizon(table.id)
+
+    def state(self, number: int) -> TableState:
+        return self.backend.store.user.table(self.pick(number)[1].id)
+
+    def compacted(self, number: int) -> None:
+        """Some compaction ran: whatever the purge policy allowed may be gone."""
+        _, table, model = self.pick(number)
+        model.allow_purge(self.horizon(table), self.clock.now_us())
+
+    def compact_what_is_due(self, number: int) -> bool:
+        """What the policy chooses, tablet by tablet; whether it chose anything."""
+        state, maintenance = self.state(number), self.backend.maintenance
+        started = [maintenance.compact_if_due(state, config) for config in state.layout.tablets]
+        self.compacted(number)
+        return any(started)
 
     def finish_scans(self) -> None:
         """What a scan does not survive comes: let them have the rest now."""

@@ -184,7 +184,6 @@ class FaultRules(LayoutRules):
         self, number: int, end: int, name: str, hit: int, kind: str, row: bytes
     ) -> None:
         _, table, _ = self.pick(number)
-        state, maintenance = self.state(number), self.backend.maintenance
         borders = [tablet.rows.start for tablet in table.tablets()][1:]
         actions: dict[str, Callable[[], object]] = {
             "flush": table.flush,
@@ -192,9 +191,7 @@ class FaultRules(LayoutRules):
             "split": lambda: table.split(row),
             "join": lambda: table.join(borders[0]) if borders else None,
             "collect": self.backend.store.collect_garbage,
-            "minor": lambda: [
-                maintenance.compact_if_due(state, config) for config in state.layout.tablets
-            ],
+            "minor": lambda: self.compact_what_is_due(number),
         }
         self.interrupted(name, actions[kind], power_failure(end), hit)
         self.compacted(number)

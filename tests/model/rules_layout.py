@@ -23,7 +23,6 @@ from stele.model.schema_changes import alter, forget_removed
 from stele.tablet.config import TabletConfig
 from stele.tablet.memory_merge import start_memory_merge
 from stele.tablet.restrictions import group_references
-from stele.tablet.table_state import TableState
 from tests.model.machine_base import (
     FAMILIES,
     GROUPINGS,
@@ -38,18 +37,12 @@ from tests.model.model_table import answer, key_of
 from tests.model.rules_writing import WritingRules, rows, tables
 
 MERGED_COMMITS = 20
+ERASED_ROWS = (b"r1", b"r3", b"r5", b"r6")
+LONGER_THAN_HISTORY_US = 10_000_000
 
 
 class LayoutRules(WritingRules):
     """What happens behind the readers' backs."""
-
-    def state(self, number: int) -> TableState:
-        return self.backend.store.user.table(self.pick(number)[1].id)
-
-    def compacted(self, number: int) -> None:
-        """Some compaction ran: whatever the purge policy allowed may be gone."""
-        _, table, model = self.pick(number)
-        model.allow_purge(self.horizon(table), self.clock.now_us())
 
     @step(number=tables)
     def flush(self, number: int) -> object:
@@ -75,13 +68,7 @@ class LayoutRules(WritingRules):
     @step(number=tables)
     def minor_compaction(self, number: int) -> object:
         """Whatever the policy thinks is due, tablet by tablet."""
-        state = self.state(number)
-        started = [
-            self.backend.maintenance.compact_if_due(state, config)
-            for config in state.layout.tablets
-        ]
-        self.compacted(number)
-        return None if any(started) else NOTHING
+        return None if self.compact_what_is_due(number) else NOTHING
 
     @step(number=tables)
     def major_compaction(self, number: int) -> None:
@@ -196,6 +183,15 @@ class LayoutRules(WritingRules):
         self.models[name].schema = self.backend.table(name).schema
         return None
 
+    def erase_some(self, name: str) -> None:
+        """What is there now becomes history that a compaction would like to drop."""
+        batch = MutationBatch()
+        for row in ERASED_ROWS:
+            batch.erase_row(row)
+        self.commit(name, batch)
+        self.clock.advance(LONGER_THAN_HISTORY_US)
+        self.commit(name, batch)
+
     @step(
         number=tables,
         reverse=st.booleans(),
@@ -209,6 +205,7 @@ class LayoutRules(WritingRules):
         expected = answer(self.base(name, table.durable_txn()), spec)
         scan = table.scan(spec)
         first = next(scan, None)
+        self.erase_some(name)
         borders = [tablet.rows.start for tablet in table.tablets()][1:]
         actions: dict[str, Callable[[], object]] = {
             "flush": table.flush,

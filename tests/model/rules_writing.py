@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from hypothesis import strategies as st
 
@@ -17,7 +17,9 @@ ROWS = (b"\x00", b"r1", b"r2", b"r3", b"r3\x00", b"r4", b"r5", b"r6", b"\xff\xff
 QUALIFIERS = (b"", b"q", b"\xff")
 TIMESTAMPS = (-3, 5, 7)
 ERASED_TIMESTAMP = 5
-FLUSH_CHANCE = 0.2
+FLUSH_CHANCE = 0.3
+COMPACTION_CHANCE = 0.1
+HALF_SECOND_US = 500_000
 
 tables = st.integers(0, 2)
 rows = st.sampled_from(ROWS)
@@ -127,7 +129,7 @@ class WritingRules(MachineBase):
 
     @step()
     def many_commits(self) -> None:
-        """A stretch of small commits with a flush now and then: what makes overlapping files.
+        """A stretch of small commits, flushes and compactions: what makes overlapping files.
 
         It takes nothing from Hypothesis, which therefore chooses it most often.
         """
@@ -147,6 +149,9 @@ class WritingRules(MachineBase):
             self.write(number, self.build(number, wanted))
             if dice.random() < FLUSH_CHANCE:
                 self.pick(number)[1].flush()
+            if dice.random() < COMPACTION_CHANCE:
+                self.compact_what_is_due(number)
+            self.clock.advance(dice.choice((0, 0, 1, HALF_SECOND_US)))
 
     @step(
         number=tables, some=st.lists(rows, min_size=2, max_size=4, unique=True), arrow=st.booleans()
@@ -166,18 +171,33 @@ class WritingRules(MachineBase):
         model.commit(batch, txn)
         assert name in self.models
 
-    @step(number=tables, row=rows, stale=st.booleans(), elsewhere=st.booleans())
-    def row_transaction(self, number: int, row: bytes, stale: bool, elsewhere: bool) -> None:
-        """Commits iff its row did not change after it was read; other rows do not matter."""
+    @step(
+        number=tables,
+        row=rows,
+        stale=st.booleans(),
+        between=st.sampled_from(("nothing", "elsewhere", "split", "join", "flush", "compact")),
+    )
+    def row_transaction(self, number: int, row: bytes, stale: bool, between: str) -> None:
+        """Commits iff its row did not change after it was read; nothing else matters."""
         name, table, _ = self.pick(number)
         _, read_at = self.latest(table, row)
         batch = self.erasure_and_put(number, row)
-        if elsewhere:
-            self.commit(name, self.erasure_and_put(number, row + b"'"))
+        if stale:
+            self.commit(name, self.erasure_and_put(number, row))
+        borders = [tablet.rows.start for tablet in table.tablets()][1:]
+        actions: dict[str, Callable[[], object]] = {
+            "nothing": lambda: None,
+            "elsewhere": lambda: self.commit(name, self.erasure_and_put(number, row + b"'")),
+            "split": lambda: table.split(b"r4"),
+            "join": lambda: table.join(borders[-1]) if borders else None,
+            "flush": table.flush,
+            "compact": table.compact,
+        }
+        actions[between]()
+        self.compacted(number)
         if not stale:
             self.commit(name, batch, max_txn=read_at)
             return
-        self.commit(name, self.erasure_and_put(number, row))
         try:
             table.apply(batch, max_txn=read_at)
         except StaleRow:

@@ -83,4 +83,4 @@ def test_a_transaction_notices_that_its_row_was_truncated() -> None:
     machine = machine_with_a_cell()
     machine.truncate(number=0, start=ROW, end=None, whole=False)
     assert machine.base("t0", machine.now("t0")) == []
-    machine.row_transaction(number=0, row=ROW, stale=False, elsewhere=False)
+    machine.row_transaction(number=0, row=ROW, stale=False, between="nothing")
