@@ -9,9 +9,9 @@ and by the rest only when these are equal. Sorted sources make the common bytes 
 what the first and the last rows of all sources share, every row between them shares.
 
 The list is searched from its front while it is short: one predictable loop beats a tree of
-unpredictable branches. From ``LINEAR_MAX`` sources on the place is found by bisection and the
-list is moved by ``memmove``, which costs less than the levels of a heap up to thousands of
-sources.
+unpredictable branches. Beyond ``LINEAR_MAX`` sources the place is found by bisection and the list
+is moved by ``memmove``. A heap is quicker from some dozens of sources on, by a fifth at 430 and by
+half at 4,000; but the list has all sources that stand at one row side by side.
 
 The merge stops when a source needs its next block and says which, so that the same code merges
 whole blocks and endless streams of them. A row never spans two blocks of one source here; see
