@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib.metadata import entry_points
+
 import pytest
 
 from stele import pytest_plugin
@@ -20,5 +22,8 @@ def test_another(stele_db):
 
 def test_each_test_has_an_empty_database(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(test_users=USERS_TEST)
-    result = pytester.runpytest_inprocess("-p", pytest_plugin.__name__, "-p", "no:asyncio")
+    # An installed package brings its plugin by itself; a bare source tree has to be told.
+    installed = "stele" in entry_points(group="pytest11").names
+    load = () if installed else ("-p", pytest_plugin.__name__)
+    result = pytester.runpytest_inprocess(*load, "-p", "no:asyncio")
     result.assert_outcomes(passed=2)
