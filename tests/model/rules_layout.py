@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from stele.cluster.embedded import EmbeddedBackend
 from stele.cluster.embedded_table import EmbeddedTable
 from stele.errors import AlreadyExists, InvalidArgument, InvalidSchema, StaleRow, TableNotFound
-from stele.model.cells import batch_to_cells
 from stele.model.groups import Group
 from stele.model.mutations import MutationBatch
 from stele.model.predicates import ScanSpec
@@ -29,7 +28,7 @@ from tests.model.machine_base import (
     NOTHING,
     PURGES,
     TABLES_MAX,
-    cells_of,
+    OpenScan,
     grouped,
     step,
 )
@@ -203,8 +202,8 @@ class LayoutRules(WritingRules):
         name, table, model = self.pick(number)
         spec = ScanSpec(versions=None, reverse=reverse)
         expected = answer(self.base(name, table.durable_txn()), spec)
-        scan = table.scan(spec)
-        first = next(scan, None)
+        scan = OpenScan(table.scan(spec), model, expected)
+        scan.advance()
         self.erase_some(name)
         borders = [tablet.rows.start for tablet in table.tablets()][1:]
         actions: dict[str, Callable[[], object]] = {
@@ -217,8 +216,7 @@ class LayoutRules(WritingRules):
         }
         actions[kind]()
         model.allow_purge(self.horizon(table), self.clock.now_us())
-        begun = [] if first is None else batch_to_cells(first)
-        assert begun + cells_of(scan) == expected
+        scan.finish()
 
     @step(number=tables, start=rows, end=st.none() | rows, whole=st.booleans())
     def truncate(self, number: int, start: bytes, end: bytes | None, whole: bool) -> object:

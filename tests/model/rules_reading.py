@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from stele.model.cells import batch_to_cells
 from stele.model.columns import ColumnSelection
 from stele.model.filters import between, prefix, regex
 from stele.model.predicates import CellSpec, ReadSpec, ScanSpec
 from stele.model.ranges import RowRange
-from tests.model.machine_base import NOTHING, MachineBase, row_cells, step
+from tests.model.machine_base import NOTHING, MachineBase, OpenScan, row_cells, step
 from tests.model.model_table import answer
 from tests.model.rules_writing import rows, tables, timestamps
 
@@ -121,10 +120,10 @@ class ReadingRules(MachineBase):
         """A scan that is left open while other things happen."""
         if len(self.scans) >= SCANS_MAX:
             return NOTHING
-        name, table, _ = self.pick(number)
+        name, table, model = self.pick(number)
         base = self.base(name, table.durable_txn())
         spec = ScanSpec(versions=None, reverse=reverse)
-        self.scans.append((table.scan(spec), answer(base, spec), []))
+        self.scans.append(OpenScan(table.scan(spec), model, answer(base, spec)))
         return None
 
     @step(batches=st.integers(1, 3))
@@ -132,13 +131,8 @@ class ReadingRules(MachineBase):
         """Some batches more; at its end it has given exactly its snapshot."""
         if not self.scans:
             return NOTHING
-        scan, expected, given = self.scans[0]
-        for _ in range(batches):
-            batch = next(scan, None)
-            if batch is None:
-                assert given == expected
-                del self.scans[0]
-                return None
-            given += batch_to_cells(batch)
-            assert given == expected[: len(given)]
+        scan = self.scans[0]
+        if not all(scan.advance() for _ in range(batches)):
+            scan.finish()
+            del self.scans[0]
         return None
