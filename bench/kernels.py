@@ -3,8 +3,10 @@
     python -m bench.kernels [--cells 1000000] [--turns 5] [--json FILE]
 
 Merge and resolution of eight sorted runs, against Arrow's and Polars' sort of the same cells: what
-a store without kernels would do. Fragments against raw pyarrow, the log against bare
-``fdatasync``, and how long a fresh process needs until the first result of a kernel.
+a store without kernels would do. Once with rows of their own for each run, and once with rows that
+several runs have, whose cells have to be merged one by one. Single kernels against the bare
+machine or Arrow. Fragments against raw pyarrow, the log against bare ``fdatasync``, and how long a
+fresh process needs until the first result of a kernel.
 """
 
 from __future__ import annotations
@@ -25,8 +27,10 @@ from bench.harness import Row, best_of, faster, report, seconds, slower
 from bench.storage_data import FAMILY, QUALIFIERS, VALUE_BYTES, row_key, row_numbers
 from stele.kernels.block import Block
 from stele.kernels.compact import CompactionPlan, compact
+from stele.kernels.order import block_disorder
 from stele.kernels.resolve import ReadView, merge_resolve
 from stele.kernels.sources import Source
+from stele.model import cell_order
 from stele.model.cells import CELLS, Op
 
 RUNS = 8
@@ -43,14 +47,17 @@ assert merge_resolve([Source(Block.from_batch(cells))], ReadView()).cells == 1
 """
 
 
-def sorted_runs(cells: int) -> list[Block]:
-    """Eight sorted runs over the same row space, two parts in a hundred erasures."""
+def sorted_runs(cells: int, *, shared: bool = False) -> list[Block]:
+    """Eight sorted runs over the same row space, two parts in a hundred erasures.
+
+    If rows are ``shared``, two in five of them are in more than one run.
+    """
     dice = np.random.default_rng(3)
     numbers = row_numbers(cells // len(QUALIFIERS))
-    return [
-        _run(np.sort(part), 1_000_000 + txn, dice)
-        for txn, part in enumerate(np.array_split(numbers, RUNS))
-    ]
+    parts = np.array_split(numbers, RUNS)
+    if shared:
+        parts = [dice.choice(numbers, len(part), replace=False) for part in parts]
+    return [_run(np.sort(part), 1_000_000 + txn, dice) for txn, part in enumerate(parts)]
 
 
 def _run(numbers: npt.NDArray[np.int64], txn: int, dice: np.random.Generator) -> Block:
@@ -80,9 +87,9 @@ def _run(numbers: npt.NDArray[np.int64], txn: int, dice: np.random.Generator) ->
     )
 
 
-def merge_rows(cells: int, turns: int) -> list[Row]:
+def merge_rows(cells: int, turns: int, *, shared: bool) -> list[Row]:
     """Merge, resolution and gathering against sorting the same cells."""
-    blocks = sorted_runs(cells)
+    blocks = sorted_runs(cells, shared=shared)
     sources = [Source(block) for block in blocks]
     whole = pa.Table.from_batches([block.batch for block in blocks])
     plain = whole.set_column(1, "family", whole.column("family").cast(pa.utf8()))
@@ -108,15 +115,59 @@ def merge_rows(cells: int, turns: int) -> list[Row]:
     rewrite()
     ours, compacted, arrow, sorted_polars = best_of(turns, read, rewrite, by_arrow, by_polars)
     count = whole.num_rows
-    name = f"merge and resolve {RUNS} runs, gathered, against"
+    kind = "with rows in common" if shared else "with rows of their own"
+    name = f"merge, resolve, gather {RUNS} runs {kind}, against"
     return [
         faster(f"{name} Polars' sort", count / ours, count / sorted_polars, "cells/s", 4.0),
         faster(f"{name} Arrow's sort", count / ours, count / arrow, "cells/s"),
         faster(
-            f"compact {RUNS} runs, gathered, against Polars' sort",
+            f"compact {RUNS} runs {kind}, against Polars' sort",
             count / compacted,
             count / sorted_polars,
             "cells/s",
+        ),
+    ]
+
+
+def single_rows(cells: int, turns: int) -> list[Row]:
+    """Single kernels, each against what else there is for its work."""
+    blocks = sorted_runs(cells, shared=True)
+    sources, count = [Source(block) for block in blocks], sum(block.count for block in blocks)
+    selection = merge_resolve(sources, ReadView(versions=1))
+    (gathered,) = selection.gather()
+    source = np.zeros(gathered.nbytes, np.uint8)
+    target = np.empty_like(source)
+    batch = gathered.batch
+
+    order, plain_order = best_of(
+        turns,
+        lambda: block_disorder(gathered),
+        lambda: cell_order.first_disorder(batch),
+    )
+    merged, gather, copied = best_of(
+        turns,
+        lambda: merge_resolve(sources, ReadView(versions=1)),
+        selection.gather,
+        lambda: np.copyto(target, source),
+    )
+    return [
+        faster(
+            "order check against Arrow and numpy",
+            gathered.count / order,
+            gathered.count / plain_order,
+            "cells/s",
+        ),
+        faster(
+            "merge and resolve to runs against the whole with gathering",
+            count / merged,
+            count / (merged + gather),
+            "cells/s",
+        ),
+        faster(
+            "gather short runs against memcpy of as many bytes",
+            gathered.nbytes / gather / 1e6,
+            gathered.nbytes / copied / 1e6,
+            "MB/s",
         ),
     ]
 
@@ -146,7 +197,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--json", type=Path, help="write the rows here, one JSON object a line")
     given = parser.parse_args(arguments)
     found = [
-        *merge_rows(given.cells, given.turns),
+        *merge_rows(given.cells, given.turns, shared=False),
+        *merge_rows(given.cells, given.turns, shared=True),
+        *single_rows(given.cells, given.turns),
         *fragments.rows(fragments.Options(cells=given.cells // 2, rounds=given.turns)),
         *log.rows(log.Options()),
         start_up_row(given.turns),
