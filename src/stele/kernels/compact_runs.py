@@ -92,7 +92,7 @@ def _keeps_erasure(
     return covered < txn and load_i64(plan + ROOTED) == 0
 
 
-@callee
+@inlined
 def _compact_run(
     source: int, slot: int, start: int, length: int, state: int, plan: int, out: int, count: int
 ) -> int:

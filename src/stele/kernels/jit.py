@@ -102,9 +102,10 @@ def callee(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def inlined(function: Callable[P, R]) -> Callable[P, R]:
-    """A callee of a few instructions, or one that takes arrays: always inlined by LLVM.
+    """A callee that LLVM inlines whatever its size: what runs for every cell, or takes arrays.
 
-    This is not numba's own ``inline``, which copies the source and doubles compile time.
+    A call costs about as much as comparing two keys. This is not numba's own ``inline``, which
+    copies the source and doubles compile time.
     """
     return _compile(function, no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True)
 

@@ -207,7 +207,7 @@ def _enter_cell(cursor: int, index: int) -> None:
     store_i64(cursor + INDEX, index)
 
 
-@callee
+@inlined
 def _compare_cells(a: int, b: int) -> int:
     """Two cell cursors in cell order: -1, 0 or 1."""
     head_a, head_b = load_i64(a + HEAD), load_i64(b + HEAD)
@@ -243,7 +243,7 @@ def _compare_commits(a: int, b: int) -> int:
     return -1 if op_a < op_b else 1
 
 
-@callee
+@inlined
 def _find_cell(order: int, low: int, count: int, cursor: int) -> int:
     """Where a cursor belongs in ``order[low:count]``; -1 - place where an equal cell stands."""
     high = count
@@ -266,7 +266,7 @@ def _find_cell(order: int, low: int, count: int, cursor: int) -> int:
     return low
 
 
-@callee
+@inlined
 def _close_gap(order: int, gap: int, place: int) -> None:
     """Move ``order[gap + 1 : place]`` down by one."""
     if place - gap > LINEAR_MAX:
@@ -276,7 +276,7 @@ def _close_gap(order: int, gap: int, place: int) -> None:
             store_i64(order + 8 * at - 8, load_i64(order + 8 * at))
 
 
-@callee
+@inlined
 def _place_cell(order: int, gap: int, count: int, cursor: int, index: int, copies: bool) -> bool:
     """Stand a cursor at the first cell from ``index`` on that no other stands at, and put it into
     the sorted list ``order[gap + 1 : count]``, using the free place ``gap``.

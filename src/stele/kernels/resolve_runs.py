@@ -54,7 +54,7 @@ def sees_put(
     return versions <= load_i64(read + READ_VERSIONS)
 
 
-@callee
+@inlined
 def _resolve_run(
     source: int, slot: int, start: int, length: int, state: int, read: int, out: int, count: int
 ) -> int:
