@@ -139,12 +139,20 @@ def enter_block(fragment: int, descriptor: int, source: int) -> None:
 
 
 @callee
-def find_span(fragment: int, block: int, source: int, row: int, length: int) -> tuple[int, int]:
-    """Where the cells of a row begin and end in a block that the index names for it."""
+def guess_in_block(fragment: int, block: int, source: int, row: int, length: int) -> int:
+    """About where a row is in a block that the index names for it; -1: no idea."""
+    if not is_bounded(fragment, block):
+        return -1
+    prefix = prefix_after(row, length, load_i64(fragment + 8 * COMMON))
+    return guess_cell(fragment, block, load_i64(source + 8 * COUNT), prefix)
+
+
+@callee
+def find_span(fragment: int, source: int, row: int, length: int, guess: int) -> tuple[int, int]:
+    """Where the cells of a row begin and end in a block."""
     count, skip = load_i64(source + 8 * COUNT), load_i64(fragment + 8 * COMMON)
-    if is_bounded(fragment, block):
+    if guess >= 0:
         prefix = prefix_after(row, length, skip)
-        guess = guess_cell(fragment, block, count, prefix)
         start = find_row_near(source, count, row, length, prefix, skip, guess)
     else:
         start = find_row(source, count, row, length, 0)
@@ -185,7 +193,8 @@ def _find_cells(
                 store_i64(scratch + 8 * MISSING_BLOCK, at)
                 return sources, cells, MISSING - number
             store_i8(load_i64(fragment + 8 * USED) + at, 1)
-            start, stop = find_span(fragment, at, descriptor, row, length)
+            guess = guess_in_block(fragment, at, descriptor, row, length)
+            start, stop = find_span(fragment, descriptor, row, length, guess)
             if start == stop:
                 continue
             if sources < sources_max:

@@ -19,13 +19,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from stele.kernels.block import COUNT, DESCRIPTOR_WIDTH, TXNS, Block, Ints, Matrix
-from stele.kernels.jit import bulk
-from stele.kernels.memory import address_of, load_i32, load_i64
+from stele.kernels.block import COUNT, DESCRIPTOR_WIDTH, ROW_OFFSETS, TXNS, Block, Ints, Matrix
+from stele.kernels.compare import row_address
+from stele.kernels.jit import bulk, callee
+from stele.kernels.memory import address_of, load_i32, load_i64, prefetch, store_i64
 from stele.kernels.merge_rows import CELL_CURSOR_BYTES
 from stele.kernels.point_get import (
     excluded_by_bloom,
     find_span,
+    guess_in_block,
     merge_cursors,
     set_cell_cursor,
     within_fence,
@@ -57,6 +59,10 @@ from stele.kernels.visibility import visibility_state
 
 SEGMENT_WIDTH = 2
 """A key and the block it may be in, by their numbers."""
+
+TOGETHER = 256
+"""Segments whose memory is asked for before it is searched: waiting for all at once takes hardly
+longer than waiting for one."""
 
 Segments = Matrix
 
@@ -103,27 +109,57 @@ def _locate_blocks(
     return count, distinct
 
 
+@callee
+def _ask_for_rows(
+    fragments: int, places: int, matrix: int, segments: int, count: int, keys: int, spans: int
+) -> None:
+    """Guess where some segments' cells are, and ask for the memory that the search will need."""
+    offsets, data = load_i64(keys), load_i64(keys + 8)
+    for number in range(count):
+        key, slot = load_i64(segments + 16 * number), load_i64(segments + 16 * number + 8)
+        begin = load_i32(offsets + 4 * key)
+        length = load_i32(offsets + 4 * key + 4) - begin
+        fragment = fragments + 8 * FRAGMENT_WIDTH * load_i64(places + 16 * slot)
+        source = matrix + 8 * SOURCE_WIDTH * slot
+        block = load_i64(places + 16 * slot + 8)
+        guess = guess_in_block(fragment, block, source, data + begin, length)
+        store_i64(spans + 16 * number, guess)
+        prefetch(load_i64(source + 8 * ROW_OFFSETS) + 4 * max(guess, 0))
+    for number in range(count):
+        guess = max(load_i64(spans + 16 * number), 0)
+        source = matrix + 8 * SOURCE_WIDTH * load_i64(segments + 16 * number + 8)
+        prefetch(row_address(source, guess))
+
+
 @bulk
 def _find_spans(
     fragments: Matrix,
     places: Segments,
     matrix: SourceMatrix,
     segments: Segments,
-    count: int,
-    offsets: int,
-    data: int,
+    keys: Ints,
     spans: Segments,
 ) -> int:
     """Where each segment's cells lie in its block; returns the most cells that one key has."""
     most, cells, last = 0, 0, -1
-    for number in range(count):
-        key = segments[number, 0]
-        begin = load_i32(offsets + 4 * key)
-        length = load_i32(offsets + 4 * key + 4) - begin
-        slot = segments[number, 1]
+    for number in range(len(segments)):
+        if number % TOGETHER == 0:
+            _ask_for_rows(
+                address_of(fragments),
+                address_of(places),
+                address_of(matrix),
+                address_of(segments) + 16 * number,
+                min(TOGETHER, len(segments) - number),
+                address_of(keys),
+                address_of(spans) + 16 * number,
+            )
+        key, slot = segments[number, 0], segments[number, 1]
+        begin = load_i32(keys[0] + 4 * key)
+        length = load_i32(keys[0] + 4 * key + 4) - begin
         fragment = address_of(fragments) + 8 * FRAGMENT_WIDTH * places[slot, 0]
         source = address_of(matrix) + 8 * SOURCE_WIDTH * slot
-        start, stop = find_span(fragment, places[slot, 1], source, data + begin, length)
+        guess = spans[number, 0]
+        start, stop = find_span(fragment, source, keys[1] + begin, length, guess)
         spans[number, 0], spans[number, 1] = start, stop
         cells = stop - start if key != last else cells + stop - start
         last, most = key, max(most, cells)
@@ -187,9 +223,8 @@ def read_many(
     matrix = _source_rows(index, places, blocks)
     spans = np.empty_like(segments)
     count = len(segments)
-    most = _find_spans(
-        index.matrix, places, matrix, segments, count, rows.offsets, rows.data, spans
-    )
+    addresses = np.array([rows.offsets, rows.data], np.int64)
+    most = _find_spans(index.matrix, places, matrix, segments, addresses, spans)
     total = int((spans[:, 1] - spans[:, 0]).sum())
     out, totals = empty_runs(total), np.zeros(TOTALS_WORDS, np.int64)
     cells = np.zeros(rows.count, np.int64)
