@@ -21,7 +21,7 @@ from tests.model.rules_faults import FaultRules
 from tests.model.rules_reading import ReadingRules
 
 SEED = int(os.environ.get("STELE_MODEL_SEED", "1"))
-EXAMPLES = int(os.environ.get("STELE_MODEL_EXAMPLES", "20"))
+EXAMPLES = int(os.environ.get("STELE_MODEL_EXAMPLES", "30"))
 STEPS = int(os.environ.get("STELE_MODEL_STEPS", "40"))
 RULES_MIN = 25
 IDLE_RULES_MAX = 0 if EXAMPLES >= 200 else 6

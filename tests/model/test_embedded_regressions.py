@@ -60,6 +60,24 @@ def test_a_schema_change_that_a_crash_cut_short_does_not_let_erasures_go_too_ear
     assert machine.base("t0", machine.now("t0")) == []
 
 
+def test_a_join_after_a_regrouping_leaves_every_reference_in_its_group() -> None:
+    machine = machine_with_a_cell("g")
+    machine.put(number=0, row=b"r5", family="h", qualifier=b"q")
+    machine.put(number=0, row=ROW, family="h", qualifier=b"q")
+    machine.flush(number=0)
+    machine.regroup(number=0, grouping=1)
+    machine.join(number=0, place=0)
+    schema = machine.backend.table("t0").schema
+    (config,) = machine.state(0).layout.tablets
+    for reference in config.references:
+        holders = [g for g in schema.groups if schema.column_set(g).covers(reference.columns)]
+        assert len(holders) == 1, reference
+    machine.erase_row(number=0, row=ROW, until=None)
+    machine.time_passes(seconds=100)
+    machine.major_compaction(number=0)
+    assert [cell.row for cell in machine.base("t0", machine.now("t0"))] == [b"r5"]
+
+
 def test_a_clone_has_no_more_history_than_its_source() -> None:
     machine = machine_with_a_cell()
     machine.erase_row(number=0, row=ROW, until=None)

@@ -140,7 +140,7 @@ class JoinTablets:
             below,
             id=self.joined,
             rows=RowRange(below.rows.start, above.rows.end),
-            references=unite((*below.references, *above.references)),
+            references=_united((*below.references, *above.references)),
             marks=coalesce_marks((*below.marks, *above.marks)),
             clock=max(below.clock, above.clock),
             epoch=max(below.epoch, above.epoch),
@@ -228,6 +228,14 @@ def _part(config: TabletConfig, rows: RowRange, name: str) -> TabletConfig:
     references = restrict(config.references, rows)
     marks = restrict_marks(config.marks, rows)
     return revised(config, id=name, rows=rows, references=references, marks=marks)
+
+
+def _united(references: References) -> References:
+    """References with touching fences become one; those of different groups stay apart."""
+    by_columns: dict[ColumnSet, list[Reference]] = {}
+    for reference in references:
+        by_columns.setdefault(reference.columns, []).append(reference)
+    return tuple(one for same in by_columns.values() for one in unite(same))
 
 
 def _outside(rows: RowRange) -> list[RowRange]:

@@ -32,7 +32,7 @@ from stele.model.predicates import ScanSpec
 from tests.integration.engine.kill_victim import OPTIONS, TABLE
 from tests.integration.engine.kill_workload import WRITERS, Rows, operation
 
-KILLS = int(os.environ.get("STELE_CHAOS_KILLS", "20"))
+KILLS = int(os.environ.get("STELE_CHAOS_KILLS", "40"))
 SEED = int(os.environ.get("STELE_CHAOS_SEED", "1"))
 ACKNOWLEDGED_MAX = 250
 """A victim is killed at the latest after so many operations."""
