@@ -15,9 +15,11 @@ until it dies. Both speak in lines on standard output:
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
 import random
+import signal
 import sys
 import threading
 from collections.abc import Callable
@@ -105,6 +107,7 @@ def main() -> None:
 
 def live(order: dict[str, Any]) -> None:
     """Open, check, write until the end. Never returns."""
+    faulthandler.register(signal.SIGUSR1)  # a victim that hangs is asked where its threads are
     try:
         os.environ[ENVIRONMENT_VARIABLE] = order["failpoints"]
         arm_from_environment()

@@ -38,9 +38,11 @@ ACKNOWLEDGED_MAX = 250
 """A victim is killed at the latest after so many operations."""
 EARLY_MS_MAX = 120
 """Opening takes about this long: a kill within it hits a recovery."""
+STACKS_S = 2.0
+"""Time to write down where all threads are."""
 KINDS_MIN = 3
 """Kinds of maintenance that were asked for, beside what the store does by itself."""
-SILENCE_S = 60.0
+SILENCE_S = 45.0
 """A victim that says nothing for so long hangs."""
 
 FAILPOINTS = [
@@ -159,7 +161,10 @@ def one_life(host: Host, dice: random.Random, order: dict[str, object], kind: st
         word = ""
         while word != "end" and host.counts["ack"] <= acknowledged:
             word = host.listen()
-            assert word, "the victim hangs"
+            if not word:
+                os.kill(pid, signal.SIGUSR1)
+                host.listen(STACKS_S)
+                raise AssertionError("the victim hangs; its threads are on standard error")
     if word != "end":
         os.kill(pid, signal.SIGKILL)
         host.until_the_end()
