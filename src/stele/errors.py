@@ -8,6 +8,7 @@
     │   ├── Unavailable
     │   ├── Throttled             a budget is full; says which
     │   ├── DeadlineExceeded      the outcome may be unknown
+    │   ├── OutcomeUnknown        may have taken effect: ask again under the same identity
     │   ├── OutOfSpace            the disk or a quota is full
     │   ├── ClockSkew             a clock is further ahead than the allowed skew
     │   └── TransientIoError      a read failed and may be tried again
@@ -22,6 +23,7 @@
     │   ├── Conflict              a compare failed: read again, decide again
     │   │   └── StaleRow          a row changed after the transaction read it
     │   ├── SnapshotTooOld        the history asked for has been given up
+    │   ├── SessionExpired        the session has ended, and what it held is gone
     │   ├── Unauthenticated
     │   ├── PermissionDenied
     │   ├── DirectoryInUse        another process owns the data directory
@@ -72,6 +74,11 @@ class Throttled(RetryLater):
 
 class DeadlineExceeded(RetryLater):
     """The deadline passed. A write may or may not have taken effect."""
+
+
+class OutcomeUnknown(RetryLater):
+    """The request may or may not take effect. Asked again under the same client id and sequence, it
+    is carried out at most once."""
 
 
 class OutOfSpace(RetryLater):
@@ -128,6 +135,10 @@ class StaleRow(Conflict):
 
 class SnapshotTooOld(GiveUp):
     """The requested time lies below the table's history horizon."""
+
+
+class SessionExpired(GiveUp):
+    """The session has ended: its locks are released and its ephemeral keys are gone."""
 
 
 class Unauthenticated(GiveUp):

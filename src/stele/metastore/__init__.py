@@ -1,0 +1,1 @@
+"""The metastore: a small, strongly consistent store of paths over one Raft group."""
