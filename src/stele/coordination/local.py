@@ -162,6 +162,15 @@ class LocalCoordination:
 
         self._transact(change)
 
+    def replace_lease(self, lease: LeaseRecord) -> None:
+        def change(state: State) -> tuple[State, None]:
+            if not any(held.name == lease.name for held in state.leases):
+                raise NotFound(f"the lease {lease.name!r} has ended")
+            kept = tuple(lease if x.name == lease.name else x for x in state.leases)
+            return _with(state, leases=kept), None
+
+        self._transact(change)
+
     def release_lease(self, name: str) -> None:
         def change(state: State) -> tuple[State, None]:
             return _with(state, leases=tuple(x for x in state.leases if x.name != name)), None

@@ -57,6 +57,9 @@ class Horizons(Protocol):
     def grant_lease(self, lease: LeaseRecord) -> None:
         """``SnapshotTooOld`` below the horizon, ``AlreadyExists`` when the name is taken."""
 
+    def replace_lease(self, lease: LeaseRecord) -> None:
+        """Give a lease that is held another end or other files; ``NotFound`` if it has ended."""
+
     def release_lease(self, name: str) -> None:
         """Idempotent."""
 

@@ -45,6 +45,14 @@ class LeaseRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     session: int | None
     """The session whose end releases the lease; ``None`` for one that a person named."""
     created_us: int
+    expires_us: int | None = None
+    """When it ends unless it is renewed; ``None`` for one that somebody has to release."""
+    files: tuple[str, ...] = ()
+    """Fragment files that no META names and that live as long as the lease."""
+
+    def has_expired(self, now_us: int) -> bool:
+        """Whether nobody renewed it in time."""
+        return self.expires_us is not None and self.expires_us <= now_us
 
 
 class State(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

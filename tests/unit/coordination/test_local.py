@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from stele.coordination.local import STATE_FILE, LocalCoordination, decode_state, encode_state
@@ -126,6 +127,20 @@ def test_a_session_takes_its_leases_with_it(files: PosixFileSystem) -> None:
     assert reopen(files).leases("other") == ()
     with pytest.raises(NotFound, match="has ended"):
         store.grant_lease(lease("scan", 5, session.id))
+
+
+def test_a_lease_is_given_another_end_while_it_is_held(files: PosixFileSystem) -> None:
+    store = reopen(files)
+    held = msgspec.structs.replace(lease("pin", 5), expires_us=10)
+    with pytest.raises(NotFound, match="has ended"):
+        store.replace_lease(held)
+    store.grant_lease(held)
+    longer = msgspec.structs.replace(held, expires_us=20, files=("s1-00000001.parquet",))
+    store.replace_lease(longer)
+    assert reopen(files).leases("t1") == (longer,)
+    assert not longer.has_expired(19)
+    assert longer.has_expired(20)
+    assert not lease("for ever", 5).has_expired(1 << 62)
 
 
 @pytest.mark.parametrize("point", ["before_save", "after_save"])
