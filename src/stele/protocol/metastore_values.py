@@ -35,6 +35,8 @@ class CompareField(enum.IntEnum):
     CREATED = 3
     INDEX = 4
     SESSION = 5
+    TOKEN = 6
+    """The highest token among the holders of the key's lock: makes a write depend on a lock."""
 
 
 class Relation(enum.IntEnum):

@@ -1,0 +1,1 @@
+"""The deterministic state machine: what every replica computes from the same log."""
