@@ -30,16 +30,18 @@ from typing import Any
 import msgspec
 
 from stele.errors import SteleError
+from stele.metastore.commands import Effects
 from stele.raft import Change, Entry, HardState, InstallSnapshot, Message, Snapshot
 
 # Events.
 
 
 class Tick(msgspec.Struct, frozen=True, gc=False):
-    """A unit of Raft time has passed. ``now_us`` is monotonic and counts while suspended; the
-    deadlines of sessions are measured with it and with nothing else."""
+    """A unit of Raft time has passed. ``now_us`` is monotonic and counts while suspended: sessions
+    are measured by it and by nothing else. ``wall_us`` only dates what enters the log."""
 
     now_us: int
+    wall_us: int = 0
 
 
 class PeerMessage(msgspec.Struct, frozen=True):
@@ -82,9 +84,18 @@ class ChangeMembership(msgspec.Struct, frozen=True):
     change: Change
 
 
+class JoinGroup(msgspec.Struct, frozen=True):
+    """``node`` wants to vote. It becomes a learner, and a voter once it has caught up; answered
+    with the ``Membership`` then. May be asked again at any time."""
+
+    request: int
+    node: int
+    address: str
+
+
 class TransferLeadership(msgspec.Struct, frozen=True, gc=False):
-    """Hand leadership to ``target``, or to the best voter when that is 0. Answered with the id
-    of the new leader."""
+    """Hand leadership to ``target``, or to the voter that is furthest when that is 0. Answered
+    with the id of the new leader; refused when this one still leads after an election timeout."""
 
     request: int
     target: int = 0
@@ -102,24 +113,11 @@ class Persisted(msgspec.Struct, frozen=True, gc=False):
     number: int
 
 
-class Outcome(msgspec.Struct, frozen=True):
-    """What the state machine made of one entry."""
-
-    index: int
-    term: int
-    answer: Any = None
-
-
 class Applied(msgspec.Struct, frozen=True):
-    """The state machine holds the effects of the entries in ``outcomes``, in their order."""
+    """The state machine has applied the entries, with these effects, one for each."""
 
-    outcomes: tuple[Outcome, ...]
-    opened: tuple[tuple[int, int], ...] = ()
-    """Sessions that began: id and TTL in microseconds."""
-
-    ended: tuple[int, ...] = ()
-    """Sessions that ended: closed or expired."""
-
+    entries: tuple[Entry, ...]
+    effects: tuple[Effects, ...]
     over_quota: bool = False
     """The state is larger than it may be and no alarm says so yet."""
 
@@ -177,6 +175,7 @@ Event = (
     | Read
     | KeepAlive
     | ChangeMembership
+    | JoinGroup
     | TransferLeadership
     | Forget
     | Persisted

@@ -1,0 +1,89 @@
+"""Where a node collects what is to be done, until its host takes it.
+
+Its parts share one outbox: each appends what it owes to the world, and once a turn everything goes
+out together, in the shape and the order of ``Instructions``.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+from stele.errors import SteleError
+from stele.metastore.events import Answer, Group, Instructions, Refusal, SendImage, ServeReads
+from stele.raft import NOBODY, Message, Ready, Snapshot
+
+NOTHING = Instructions()
+
+
+@dataclass(slots=True)
+class Outbox:
+    """Emptied by ``take``, but for the messages that wait for the disk."""
+
+    send: list[Message] = field(default_factory=list)
+    after_sync: deque[tuple[int, tuple[Message, ...]]] = field(default_factory=deque)
+    """By the number of the group they rest on."""
+
+    answers: list[Answer] = field(default_factory=list)
+    refusals: list[Refusal] = field(default_factory=list)
+    reads: list[ServeReads] = field(default_factory=list)
+    send_images: list[SendImage] = field(default_factory=list)
+    sync_state: bool = False
+    cut_log: Snapshot | None = None
+    report_space: bool = False
+
+    def answer(self, request: int, value: Any) -> None:
+        """This request is done."""
+        self.answers.append(Answer(request, value))
+
+    def refuse(self, request: int, error: SteleError) -> None:
+        """This request has failed."""
+        self.refusals.append(Refusal(request, error))
+
+    def release(self, number: int) -> None:
+        """The groups up to ``number`` are durable: what rested on them may be said."""
+        while self.after_sync and self.after_sync[0][0] <= number:
+            self.send.extend(self.after_sync.popleft()[1])
+
+    def fall_silent(self) -> None:
+        """The disk is lost: say nothing to members or readers that could rest on it."""
+        self.send.clear()
+        self.after_sync.clear()
+        self.reads.clear()
+
+    def take(self, ready: Ready | None, leader: int) -> Instructions | None:
+        """Everything collected, with what the core wants; None when that is nothing."""
+        instructions = Instructions(
+            send=tuple(self.send),
+            persist=() if ready is None else _group_of(ready),
+            apply=() if ready is None else ready.committed,
+            answers=tuple(self.answers),
+            refusals=tuple(self.refusals),
+            reads=tuple(self.reads),
+            make_images=() if ready is None else ready.snapshots_wanted,
+            send_images=tuple(self.send_images),
+            sync_state=self.sync_state,
+            cut_log=self.cut_log,
+            report_space=leader if self.report_space else NOBODY,
+        )
+        if instructions == NOTHING:
+            return None
+        self._clear(keep_report=leader == NOBODY)
+        return instructions
+
+    def _clear(self, *, keep_report: bool) -> None:
+        for collected in (self.send, self.answers, self.refusals, self.reads, self.send_images):
+            collected.clear()
+        self.sync_state = False
+        self.cut_log = None
+        self.report_space = self.report_space and keep_report
+
+
+def _group_of(ready: Ready) -> tuple[Group, ...]:
+    """What goes to the log. A group may be empty: its number then only marks that everything
+    before it is durable, which is what the messages behind it wait for."""
+    needs_sync = ready.needs_sync or bool(ready.messages_after_sync)
+    if not needs_sync and ready.hard_state is None:
+        return ()
+    return (Group(ready.number, ready.snapshot, ready.entries, ready.hard_state, needs_sync),)
