@@ -1,0 +1,79 @@
+"""What the map on RocksDB does at the edges of its files."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from stele.env.failpoints import SimulatedCrash, armed, crash
+from stele.env.posix import PosixFileSystem
+from stele.errors import Corruption
+from stele.metastore.kv_rocks import CURRENT, REPLACE_BATCH_ITEMS, RocksKeyValues
+
+END = b"\xff"
+
+
+def reopened(folder: Path) -> RocksKeyValues:
+    return RocksKeyValues(str(folder), PosixFileSystem(str(folder)))
+
+
+def test_what_was_written_is_there_again(tmp_path: Path) -> None:
+    values = reopened(tmp_path)
+    values.write({b"a": b"1"})
+    values.sync()
+    values.close()
+    assert reopened(tmp_path).get(b"a") == b"1"
+
+
+@pytest.mark.parametrize(
+    ("point", "survives"),
+    [("metastore.kv_rocks.before_switch", b"old"), ("metastore.kv_rocks.after_switch", b"new")],
+)
+def test_a_crash_while_replacing_leaves_one_or_the_other(
+    tmp_path: Path, point: str, survives: bytes
+) -> None:
+    values = reopened(tmp_path)
+    values.write({b"a": b"old"})
+    values.sync()
+    with armed(point, crash()), pytest.raises(SimulatedCrash):
+        values.replace([(b"a", b"new")])
+    values.close()
+    again = reopened(tmp_path)
+    assert list(again.scan(b"", END)) == [(b"a", survives)]
+    assert len([entry for entry in tmp_path.iterdir() if entry.is_dir()]) == 1
+
+
+def test_an_image_that_breaks_off_changes_nothing(tmp_path: Path) -> None:
+    values = reopened(tmp_path)
+    values.write({b"a": b"old"})
+
+    def broken() -> Iterator[tuple[bytes, bytes]]:
+        yield from ((b"%06d" % x, b"half") for x in range(REPLACE_BATCH_ITEMS + 1))
+        raise Corruption("the image ends too early")
+
+    with pytest.raises(Corruption):
+        values.replace(broken())
+    assert values.get(b"a") == b"old"
+    values.replace([(b"a", b"new")])
+    assert list(values.scan(b"", END)) == [(b"a", b"new")], "nothing of the broken one is left"
+
+
+def test_a_view_may_be_read_by_another_thread(tmp_path: Path) -> None:
+    values = reopened(tmp_path)
+    values.write({b"%03d" % x: b"v" for x in range(100)})
+    view = values.view()
+    values.write({b"%03d" % x: None for x in range(100)})
+    found: list[tuple[bytes, bytes]] = []
+    reader = threading.Thread(target=lambda: found.extend(view.scan(b"", END)))
+    reader.start()
+    reader.join()
+    assert len(found) == 100
+
+
+def test_a_foreign_name_is_refused(tmp_path: Path) -> None:
+    (tmp_path / CURRENT).write_text("../elsewhere")
+    with pytest.raises(Corruption, match="not the name of a state"):
+        reopened(tmp_path)
