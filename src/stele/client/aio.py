@@ -27,6 +27,7 @@ from stele.client.updates import Conditions
 from stele.client.waiting import Timeout
 from stele.model.arrow_input import NullRule
 from stele.model.mutations import MutationBatch
+from stele.model.predicates import ScanMode
 from stele.model.row import ColumnName, Row
 from stele.model.schema import Schema
 
@@ -230,6 +231,7 @@ class AsyncTable:
         at: At = None,
         limit: int | None = None,
         reverse: bool = False,
+        mode: ScanMode = "snapshot",
         shape: Shape = "cells",
         timeout: Timeout = None,
     ) -> AsyncScan:
@@ -245,6 +247,7 @@ class AsyncTable:
             at=at,
             limit=limit,
             reverse=reverse,
+            mode=mode,
             shape=shape,
             timeout=timeout,
         )

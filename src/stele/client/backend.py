@@ -50,7 +50,10 @@ class CellStream(Protocol):
 
     @property
     def txn(self) -> int:
-        """The txn all of it is read at, known before the first batch, also for an empty scan."""
+        """The txn of the last batch, known before the first one, also for an empty scan.
+
+        In mode ``snapshot`` it is the same from beginning to end.
+        """
 
     def __iter__(self) -> Iterator[pa.RecordBatch]: ...
 

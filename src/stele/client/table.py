@@ -25,7 +25,7 @@ from stele.client.waiting import Timeout
 from stele.errors import InvalidArgument
 from stele.model.arrow_input import NullRule
 from stele.model.columns import Column, ColumnSelection
-from stele.model.predicates import CellSpec, ReadSpec, ScanSpec
+from stele.model.predicates import CellSpec, ReadSpec, ScanMode, ScanSpec
 from stele.model.row import ColumnName, Row
 from stele.model.schema import Schema
 
@@ -200,6 +200,7 @@ class Table:
         at: At = None,
         limit: int | None = None,
         reverse: bool = False,
+        mode: ScanMode = "snapshot",
         shape: Shape = "cells",
         timeout: Timeout = None,
     ) -> Scan:
@@ -208,10 +209,14 @@ class Table:
         ``rows`` is a pair (start, end), the end not included, or a list of pairs; ``None`` in a
         pair is open, and the first parts of a composite key will do. ``prefix`` selects the rows
         that begin with it. ``shape="rows"`` gives wide Arrow tables.
+
+        ``mode`` says which moment the rows are of: ``"snapshot"`` all of one; ``"any"`` each tablet
+        as it is when the scan reaches it; ``"isolated"`` each row as new as can be; ``"latest"``
+        the same with commits that are not durable yet. No row is ever a mixture.
         """
         cells = self.core.cell_spec(columns, versions, time, filters, cells_per_row, at)
         ranges = self.core.encoder.ranges(rows, prefix)
-        spec = ScanSpec(ranges=ranges, limit=limit, reverse=reverse, **fields_of(cells))
+        spec = ScanSpec(ranges=ranges, limit=limit, reverse=reverse, mode=mode, **fields_of(cells))
         return Scan(self.core, spec, shape, timeout)
 
     # Reading, deciding, writing.

@@ -70,7 +70,7 @@ class EmbeddedBackend:
 
     def __init__(self, store: Store):
         self.store = store
-        self.reads = ActiveReads()
+        self.reads = ActiveReads(store.world.clock)
         self._numbers = itertools.count(1)
         self._ddl = threading.RLock()
         """One change of the catalog at a time."""

@@ -16,6 +16,7 @@ from stele.model.predicates import CellSpec, ReadSpec, ScanSpec
 from stele.model.ranges import EVERYTHING, RowRange, check_row
 from stele.model.row import RowCells
 from stele.model.schema import Schema
+from stele.tablet.active_reads import Hold
 from stele.tablet.changes import ConfigChange, JoinTablets, Refused, SplitTablet, TruncateRows
 from stele.tablet.commits import KnownCommit, PendingCommit
 from stele.tablet.config import ConfigEdit, TabletConfig
@@ -115,28 +116,48 @@ class EmbeddedTable:
 
     def scan(self, spec: ScanSpec) -> TableScan:
         self._backend.check_open()
-        reads, table = self._backend.reads, self.id
-        txn = self._hold(spec.at)
+        if spec.mode == "snapshot":
+            return self._scan_snapshot(spec)
+        visibility = Visibility.LATEST if spec.mode == "latest" else Visibility.DURABLE
+        return TableScan(self._engine, self._state, spec, lambda: self._view(None, visibility))
+
+    def _scan_snapshot(self, spec: ScanSpec) -> TableScan:
+        """A scan at one txn, which is held while somebody reads on."""
+        reads, state, name = self._backend.reads, self._state, self.name
+        hold = self._hold(spec.at)
+
+        def go_on() -> None:
+            if not reads.use(hold):
+                check_readable(name, hold.txn, reads.granted(hold.table))
+
         try:
             if spec.at is not None:
-                self._check_readable(txn)
-            return TableScan(self._engine, self._state, spec, txn, lambda: reads.end(table, txn))
+                self._check_readable(hold.txn)
+            return TableScan(
+                self._engine,
+                state,
+                spec,
+                lambda: (state.view(), hold.txn),
+                before_batch=go_on,
+                on_close=lambda: reads.end(hold),
+            )
         except BaseException:
-            reads.end(table, txn)
+            reads.end(hold)
             raise
 
-    def _hold(self, at: int | None) -> int:
-        """A txn that the horizon will not pass until ``reads.end``."""
+    def _hold(self, at: int | None) -> Hold:
+        """A txn that the horizon will not pass while the read goes on."""
         reads, coordination = self._backend.reads, self._backend.store.coordination
         while True:
             txn = self._read_txn(at, Visibility.DURABLE)
-            if not reads.begin(self.id, txn):
+            hold = reads.begin(self.id, txn)
+            if hold is None:
                 if at is not None:
                     check_readable(self.name, txn, reads.granted(self.id))
             elif at is not None or coordination.horizon(self.id) <= txn:
-                return txn
+                return hold
             else:
-                reads.end(self.id, txn)
+                reads.end(hold)
 
     def durable_txn(self) -> int:
         return self._engine.durable_txn

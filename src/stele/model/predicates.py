@@ -22,6 +22,8 @@ How a read is evaluated, in this order; every part of the system that reads does
 
 from __future__ import annotations
 
+from typing import Literal, get_args
+
 import msgspec
 
 from stele.errors import InvalidArgument, LimitExceeded
@@ -33,6 +35,19 @@ from stele.model.limits import FILTERS_MAX, READ_RANGES_MAX, SPEC_BYTES_MAX
 from stele.model.ranges import EVERYTHING, RowRange, check_row, normalise
 
 SCAN_LIMIT_MAX = (1 << 63) - 1
+
+ScanMode = Literal["any", "isolated", "snapshot", "latest"]
+"""Which moment a scan shows. Every row is whole and of one moment in all of them.
+
+* ``snapshot``: all rows of one moment, which is durable. Holds back the table's horizon.
+* ``any``: whatever is cheapest: rows of one tablet are of one durable moment, later tablets are
+  newer. Holds nothing back, however long it takes.
+* ``isolated``: each row as new as can be when its batch is made, and durable.
+* ``latest``: as ``isolated``, and with commits that are not durable yet: a crash may take back
+  what was seen.
+"""
+
+SCAN_MODES: tuple[str, ...] = get_args(ScanMode)
 
 
 class CellSpec(
@@ -100,9 +115,14 @@ class ScanSpec(CellSpec, frozen=True, kw_only=True, tag="scan", tag_field="kind"
     ranges: tuple[RowRange, ...] = (EVERYTHING,)
     limit: int | None = None
     reverse: bool = False
+    mode: ScanMode = "snapshot"
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.mode not in SCAN_MODES:
+            raise InvalidArgument(f"mode is one of {', '.join(SCAN_MODES)}, not {self.mode!r:.80}")
+        if self.at is not None and self.mode != "snapshot":
+            raise InvalidArgument(f"at names one moment, mode {self.mode!r} moves on: choose one")
         if len(self.ranges) > READ_RANGES_MAX:
             raise LimitExceeded(
                 f"{len(self.ranges)} row ranges are over the limit of {READ_RANGES_MAX} for one "

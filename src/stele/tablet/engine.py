@@ -260,6 +260,7 @@ class Engine:
                 state.memory.drop_above(txn - 1)
                 raise
             self._sequencer.commit(txn)
+            state.last_txn = txn
             self._remember(state, request, tablets, txn)
             self.recount(state)
         self.on_memory_grown(state)

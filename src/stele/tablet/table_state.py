@@ -59,6 +59,8 @@ class TableState:
         self.name = name
         self.layout = layout
         self.memory = MemoryTable()
+        self.last_txn = clock
+        """Of the last commit."""
         self.counted_bytes = 0
         """Its part of the engine's count of memory."""
         self.rings = {config.id: CommitRing(clock) for config in layout.tablets}

@@ -131,12 +131,14 @@ def test_a_running_read_holds_the_horizon_back() -> None:
     put(table, b"a")
     table.flush()
     before = table.durable_txn()
-    assert backend.reads.begin(table.id, before)
+    hold = backend.reads.begin(table.id, before)
+    assert hold is not None
     erase_row(table, b"a")
     pass_time(backend)
+    assert backend.reads.use(hold)
     table.compact()
     assert [each.row for each in scan(table, at=before)] == [b"a"]
-    backend.reads.end(table.id, before)
+    backend.reads.end(hold)
     table.compact()
     assert stored(table) == []
 
