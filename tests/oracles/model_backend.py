@@ -32,6 +32,7 @@ from stele.model.predicates import CellSpec, ReadSpec, ScanSpec
 from stele.model.ranges import EVERYTHING, RowRange, check_row
 from stele.model.schema import Schema
 from stele.model.validation import validate_mutations
+from stele.storage.read_plan import ReadPlan
 from tests.oracles.cells import Reference, read, sort_cells
 from tests.oracles.reads import filtered, rows_of
 
@@ -188,6 +189,15 @@ class ModelTable:
     def truncate(self, rows: RowRange = EVERYTHING) -> None:
         self.cells = [cell for cell in self.cells if not rows.contains(cell.row)]
         self.floor = self.backend.next_txn()
+
+    def pin(self, at: int | None, ttl_us: int, name: str | None = None) -> ReadPlan:
+        raise Unavailable(f"the model has no files to pin: {at}, {ttl_us}, {name}")
+
+    def renew_pin(self, lease: str, ttl_us: int) -> int:
+        raise NotFound(f"the pin {lease!r} has ended, {ttl_us}")
+
+    def release_pin(self, lease: str) -> None:
+        assert lease
 
     def snapshot(self, name: str) -> int:
         if name in self.snapshot_txns:

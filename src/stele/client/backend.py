@@ -20,6 +20,7 @@ from stele.model.predicates import CellSpec, ReadSpec, ScanSpec
 from stele.model.ranges import EVERYTHING, RowRange
 from stele.model.row import RowCells
 from stele.model.schema import Schema
+from stele.storage.read_plan import ReadPlan
 
 
 class Visibility(Enum):
@@ -147,6 +148,20 @@ class TableBackend(Protocol):
 
     def truncate(self, rows: RowRange = EVERYTHING) -> None:
         """Remove all cells of ``rows``, and their history."""
+
+    def pin(self, at: int | None, ttl_us: int, name: str | None = None) -> ReadPlan:
+        """Hold the table at a txn (now: ``None``) and say which files it consists of then.
+
+        The plan is complete without this process: what is only in memory is written to files that
+        live as long as the pin. It ends ``ttl_us`` after it was made or last renewed.
+        ``SnapshotTooOld`` when history does not reach back so far.
+        """
+
+    def renew_pin(self, lease: str, ttl_us: int) -> int:
+        """Let a pin live on for ``ttl_us`` from now; when it ends. ``NotFound`` if it has ended."""
+
+    def release_pin(self, lease: str) -> None:
+        """End a pin: its files may go. Idempotent."""
 
     def snapshot(self, name: str) -> int:
         """Keep the table as it is now readable under ``name``; returns its txn."""

@@ -42,6 +42,7 @@ from stele.tablet.engine import World
 from stele.tablet.horizon import next_horizon
 from stele.tablet.maintenance import Ended, Maintenance
 from stele.tablet.options import EngineOptions
+from stele.tablet.pins import MetaSource, Pins
 from stele.tablet.table_state import TableState
 
 TABLE_NAME_BYTES_MAX = 255
@@ -62,13 +63,14 @@ def open_embedded(path: str, options: EngineOptions | None = None) -> EmbeddedBa
             f"the database in {path!r} is open already, in another process or in this one: "
             f"one process owns a directory until it closes the database or ends"
         ) from error
-    return EmbeddedBackend(store)
+    return EmbeddedBackend(store, os.path.realpath(path))
 
 
 class EmbeddedBackend:
     """Implements ``Backend``. Threads share it."""
 
-    def __init__(self, store: Store):
+    def __init__(self, store: Store, path: str = ""):
+        """``path`` is where other processes find the directory."""
         self.store = store
         self.reads = ActiveReads(store.world.clock)
         self._numbers = itertools.count(1)
@@ -76,6 +78,13 @@ class EmbeddedBackend:
         """One change of the catalog at a time."""
         self._tables: dict[str, EmbeddedTable] = {}
         self._closed = False
+        self.pins = Pins(
+            store.user,
+            store.coordination,
+            MetaSource(lambda: store.meta.durable_txn, store.meta1.configs),
+            store.leasing,
+            os.path.join(path, store.user.fragments.directory),
+        )
         self.maintenance = Maintenance(store.user, self.advance_horizon, self.new_tablet_id)
         self._meta_maintenance = Maintenance(store.meta, self._meta_horizon, self.new_tablet_id)
         self._next_collection: Timer | None = None
@@ -354,8 +363,9 @@ class EmbeddedBackend:
 
     def _meta_horizon(self, _state: TableState) -> int:
         """META is read in the past only by the collector, at the META txns of leases."""
-        leases = [lease.meta_txn for lease in self.store.coordination.leases()]
-        return min([self.store.meta.durable_txn, *leases])
+        with self.store.leasing:
+            leases = [lease.meta_txn for lease in self.store.coordination.leases()]
+            return min([self.store.meta.durable_txn, *leases])
 
     def _collect_later(self) -> None:
         tasks = self.store.world.tasks
@@ -367,6 +377,7 @@ class EmbeddedBackend:
             try:
                 if self._closed:
                     return
+                self.pins.end_expired()
                 self.store.collect_garbage()
             except SteleError as error:
                 self.maintenance.last_error = error

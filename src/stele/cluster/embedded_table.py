@@ -16,6 +16,7 @@ from stele.model.predicates import CellSpec, ReadSpec, ScanSpec
 from stele.model.ranges import EVERYTHING, RowRange, check_row
 from stele.model.row import RowCells
 from stele.model.schema import Schema
+from stele.storage.read_plan import ReadPlan
 from stele.tablet.active_reads import Hold
 from stele.tablet.changes import ConfigChange, JoinTablets, Refused, SplitTablet, TruncateRows
 from stele.tablet.commits import KnownCommit, PendingCommit
@@ -295,6 +296,18 @@ class EmbeddedTable:
         self._change_layout(lambda: TruncateRows(rows, txn))
 
     # Snapshots.
+
+    def pin(self, at: int | None, ttl_us: int, name: str | None = None) -> ReadPlan:
+        self._backend.check_open()
+        return self._backend.pins.pin(self._state, at, ttl_us, name)
+
+    def renew_pin(self, lease: str, ttl_us: int) -> int:
+        self._backend.check_open()
+        return self._backend.pins.renew(self.id, lease, ttl_us)
+
+    def release_pin(self, lease: str) -> None:
+        self._backend.check_open()
+        self._backend.pins.release(self.id, lease)
 
     def snapshot(self, name: str) -> int:
         self._backend.check_open()

@@ -9,7 +9,8 @@ Only then old logs and unreferenced files go.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from threading import Lock
 
 from stele.coordination.local import LocalCoordination
 from stele.coordination.records import SessionRecord, TableRecord, TableState
@@ -58,6 +59,8 @@ class Store:
     meta1: MetaTable
     user: Engine
     closed: bool = False
+    leasing: Lock = field(default_factory=Lock)
+    """Held while leases and META are read together, or a lease is granted; see ``Pins``."""
 
     @staticmethod
     def open(world: World, options: EngineOptions, owner: str) -> Store:
@@ -78,7 +81,9 @@ class Store:
         live = {engine.session: engine.fragments.low_water() for engine in (self.meta, self.user)}
         directory = self.user.fragments.directory
         files = self.world.files.list(directory)
-        referenced = {name for config in self._all_configs() for name in config.files()}
+        with self.leasing:
+            referenced = {name for config in self._all_configs() for name in config.files()}
+            referenced |= {name for lease in self.coordination.leases() for name in lease.files}
         empty_trash(self.world.files)
         garbage = choose_garbage(GcFacts(files, referenced, live))
         for engine in (self.meta, self.user):

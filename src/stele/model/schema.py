@@ -133,6 +133,14 @@ class Schema:
         """The schema's groups, and the hidden one that every table has."""
         return (*self.groups, HIDDEN_GROUP)
 
+    @property
+    def served(self) -> ColumnSet:
+        """The families that some group holds: removed and hidden ones are not shown (T71)."""
+        served = ColumnSet.of(())
+        for group in self.groups:
+            served = served.union(self.column_set(group))
+        return served
+
     def group(self, name: str) -> Group:
         """The group of that name; :class:`InvalidArgument` if there is none."""
         for group in self.stored_groups:

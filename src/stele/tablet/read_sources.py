@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain
 
 from stele.errors import Corruption, NotFound
 from stele.kernels.block import Block
 from stele.kernels.resolve import ReadView
 from stele.kernels.search import slice_rows
-from stele.kernels.selection import empty_block
 from stele.kernels.sources import Source
 from stele.model.cells import TIMESTAMP_MAX
 from stele.model.column_set import ColumnSet
@@ -18,6 +17,7 @@ from stele.model.predicates import CellSpec
 from stele.model.ranges import RowRange
 from stele.storage.cache_priority import Priority
 from stele.storage.memory_table import MemoryVersion
+from stele.storage.reference_streams import reference_sources, runs
 from stele.storage.references import Reference
 from stele.tablet.fragment_store import FragmentStore, OpenFragment
 from stele.tablet.table_state import TableLayout
@@ -91,16 +91,8 @@ def stream_sources(
     block_of: Callable[[int], Block],
     groups: Iterable[int],
 ) -> Iterator[Source]:
-    """Row groups of a file as a reference shows them; none is empty."""
-    index = fragment.reader.index
-    source = Source(empty_block(()), reference.columns, reference.txn, reference.facts)
-    for group in groups:
-        block = block_of(group)
-        inside = slice_rows(block, reference.rows)
-        if inside.count:
-            ends_with_block = inside.row(inside.count - 1) == block.row(block.count - 1)
-            continues = ends_with_block and index.rows.continues(group)
-            yield replace(source, block=inside, continues=continues)
+    """Row groups of an open file as a reference shows them; none is empty."""
+    return reference_sources(fragment.reader.index, reference, block_of, groups)
 
 
 def tablet_streams(
@@ -119,28 +111,3 @@ def tablet_streams(
         parts = [fragment_stream(store, ref, counters, reverse=reverse) for ref in run]
         streams.append(chain.from_iterable(parts[::-1] if reverse else parts))
     return streams
-
-
-def runs(references: Iterable[Reference]) -> list[list[Reference]]:
-    """References as few sorted runs: files that follow each other are merged as if they were one.
-
-    Each goes to the first run that ends before it begins, which gives as few runs as there can be.
-    """
-    found: list[list[Reference]] = []
-    for reference in sorted(references, key=_first_row):
-        for run in found:
-            if _last_row(run[-1]) < _first_row(reference):
-                run.append(reference)
-                break
-        else:
-            found.append([reference])
-    return found
-
-
-def _first_row(reference: Reference) -> bytes:
-    return max(reference.file.summary.first_row, reference.rows.start)
-
-
-def _last_row(reference: Reference) -> bytes:
-    last, end = reference.file.summary.last_row, reference.rows.end
-    return last if end is None else min(last, end)

@@ -32,10 +32,7 @@ class TableLayout:
     """The families that some group holds: removed ones are not served (T71)."""
 
     def __post_init__(self) -> None:
-        served = ColumnSet.of(())
-        for group in self.schema.groups:
-            served = served.union(self.schema.column_set(group))
-        object.__setattr__(self, "served", served)
+        object.__setattr__(self, "served", self.schema.served)
 
     @property
     def graph(self) -> FragmentGraph:

@@ -18,7 +18,6 @@ from stele.tablet.read_sources import (
     fragment_stream,
     memory_blocks,
     read_view,
-    runs,
     tablet_streams,
 )
 from stele.tablet.table_state import TableLayout
@@ -88,19 +87,6 @@ def test_t71_a_view_has_only_columns_that_are_asked_for_and_served() -> None:
     assert some.txn == 7
     assert some.time_end is None
     assert read_view(layout, CellSpec(time_end=TIMESTAMP_MAX - 1), 7).time_end is not None
-
-
-def test_files_that_follow_each_other_are_one_run() -> None:
-    low = fragment(STORE, [cell(b"a"), cell(b"c")])
-    middle = fragment(STORE, [cell(b"d"), cell(b"f")])
-    across = fragment(STORE, [cell(b"b"), cell(b"e")])
-    found = runs([Reference(across), Reference(middle), Reference(low)])
-    assert [[ref.file.name for ref in run] for run in found] == [
-        [low.name, middle.name],
-        [across.name],
-    ]
-    fenced = Reference(across, RowRange(b"b", b"d"))
-    assert len(runs([fenced, Reference(middle)])) == 2, "a fence that ends where the next begins"
 
 
 def test_a_merge_of_all_streams_gives_every_cell_once() -> None:

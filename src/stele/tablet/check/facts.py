@@ -38,6 +38,8 @@ class StoreFacts:
     """META rows that are no configs, and what of META could not be read at all."""
     leases: Mapping[str, tuple[TabletConfig, ...]] = field(default_factory=dict)
     """What META held at the txn of each lease, by its name: their files are needed too."""
+    leased_files: frozenset[str] = frozenset()
+    """Files that no META names and that leases own."""
     files: Mapping[str, FileFacts] = field(default_factory=dict)
     logs: Mapping[str, str | None] = field(default_factory=dict)
     """Log directories there are, and what is wrong with each, if anything is."""

@@ -38,6 +38,7 @@ def gather(fs: FileSystem, state: State, logs: Iterable[str], *, deep: bool = Fa
         tablets=tuple(meta.tablets),
         unreadable=tuple(meta.unreadable),
         leases=meta.leases,
+        leased_files=frozenset(name for lease in state.leases for name in lease.files),
         unknown_below=meta.unknown_below,
     )
     needed = {config.log for config in facts.tablets if config.log is not None}

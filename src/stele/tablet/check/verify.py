@@ -248,7 +248,8 @@ def _check_leases(facts: StoreFacts) -> Iterator[Finding]:
 def referenced(facts: StoreFacts) -> frozenset[str]:
     """The names of all files that are needed."""
     held = (config for configs in facts.leases.values() for config in configs)
-    return frozenset(name for config in (*facts.tablets, *held) for name in config.files())
+    named = (name for config in (*facts.tablets, *held) for name in config.files())
+    return facts.leased_files.union(named)
 
 
 def _find_orphans(facts: StoreFacts) -> Iterator[Finding]:

@@ -1,0 +1,86 @@
+"""Reading references without an engine: what executors do with the parts of a read plan.
+
+The same streams, merge and filters as a scan of a tablet, over the same files, with nothing of the
+tablet: no memory, no cache, no layout that may change. A reader opens a file when it comes to it
+and closes it when it is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import chain
+
+from stele.env import paths
+from stele.env.ports import FileSystem
+from stele.kernels.block import Block
+from stele.kernels.filter import filter_cells
+from stele.kernels.resolve import ReadView, read_rule
+from stele.kernels.sources import Source
+from stele.kernels.stream import merge_streams
+from stele.model.cells import TIMESTAMP_MAX
+from stele.model.column_set import ColumnSet
+from stele.model.predicates import CellSpec
+from stele.model.ranges import RowRange
+from stele.storage.fragment_reader import FragmentReader
+from stele.storage.reference_streams import reference_sources, runs
+from stele.storage.references import Reference, restrict
+
+
+class PlanReader:
+    """Reads cells of one table at one txn from the files in a directory. For one thread."""
+
+    def __init__(self, files: FileSystem, directory: str, txn: int, served: ColumnSet):
+        self._files = files
+        self._directory = directory
+        self._txn = txn
+        self._served = served
+
+    def read(
+        self, references: Iterable[Reference], rows: RowRange, spec: CellSpec
+    ) -> Iterator[Block]:
+        """The cells of a row range that ``spec`` asks for, whole rows in each block, in order."""
+        view = self._view(spec)
+        if view.columns.is_empty:
+            return
+        inside = restrict(references, rows, view.columns)
+        streams = [self._run(run) for run in runs(inside)]
+        takes_all = spec.columns.is_everything and not spec.filters and spec.cells_per_row is None
+        if len(streams) == 1 and takes_all:
+            yield from _clean_first(streams[0], view)
+            return
+        for selection in merge_streams(streams, read_rule(view)):
+            if takes_all:
+                yield from selection.gather()
+            else:
+                yield from filter_cells(selection, spec)[0].gather()
+
+    def _view(self, spec: CellSpec) -> ReadView:
+        wanted = self._served
+        if not spec.columns.is_everything:
+            wanted = wanted.intersect(spec.columns.column_set)
+        return ReadView(
+            txn=self._txn,
+            versions=spec.versions,
+            time_start=spec.time_start,
+            time_end=None if spec.time_end == TIMESTAMP_MAX else spec.time_end,
+            columns=wanted,
+        )
+
+    def _run(self, run: Iterable[Reference]) -> Iterator[Source]:
+        for reference in run:
+            path = paths.join(self._directory, reference.file.name)
+            with FragmentReader.open(self._files, path, reference.file) as reader:
+                groups = reader.index.groups_of_range(reference.rows)
+                yield from reference_sources(reader.index, reference, reader.read_block, groups)
+
+
+def _clean_first(stream: Iterator[Source], view: ReadView) -> Iterator[Block]:
+    """One run alone: its blocks as they are, as long as every cell of them is visible."""
+    for source in stream:
+        whole = all(family in source.columns for family in source.block.families)
+        if source.txn is not None or source.continues or not (whole and view.passes(source)):
+            rest = chain([source], stream)
+            for selection in merge_streams([rest], read_rule(view)):
+                yield from selection.gather()
+            return
+        yield source.block
