@@ -379,8 +379,9 @@ class EmbeddedBackend:
                     return
                 self.pins.end_expired()
                 self.store.collect_garbage()
+                self.maintenance.report("collection", None)
             except SteleError as error:
-                self.maintenance.last_error = error
+                self.maintenance.report("collection", error)
             finally:
                 self._ddl.release()
         self._collect_later()

@@ -52,9 +52,11 @@ class Compaction:
     config: TabletConfig
     group: str
     inputs: References
-    horizon: int
+    horizon_of: Callable[[], int]
+    """Gives the table's horizon, made durable: asked in the job, because that takes time."""
     done: CompactionDone
     files: PendingFiles | None = None
+    horizon: int = 0
 
     def start(self) -> bool:
         """Begin, unless the tablet is being compacted or is changing, or has changed."""
@@ -73,6 +75,7 @@ class Compaction:
         """Write the output and hand the change over."""
         self.files = self.engine.fragments.begin()
         try:
+            self.horizon = self.horizon_of()
             parts = [partial(self._write, rows) for rows in self._parts()]
         except SteleError as error:
             self._end(error)

@@ -3,18 +3,23 @@
 Every decision is a policy's, a pure function of facts gathered here. Things are looked at when
 something happened that may make them due: a commit, a finished flush, a finished compaction.
 Nothing polls.
+
+Tablets to look at wait in a queue, each once. One job at a time takes them out, so whoever reports
+that something happened, often the thread that leads META's log, is not held up by it; and it stops
+taking while as many compactions run as may, because each costs memory and disk. When one of them
+ends, the job goes on.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from stele.errors import SteleError
 from stele.storage.references import Reference
 from stele.tablet.changes import JoinTablets, SplitTablet
 from stele.tablet.compaction import Compaction, plan_compaction
-from stele.tablet.config import TabletConfig
+from stele.tablet.config import ConfigEdit, TabletConfig
 from stele.tablet.config_writer import Answer
 from stele.tablet.engine import Engine
 from stele.tablet.flush import Flush
@@ -33,6 +38,9 @@ from stele.tablet.tablet_sizes import row_samples, tablet_bytes
 
 RECENT_RUNS_MERGED = 16
 """Recent runs in a table's memory at which a look at its tiers is worth it."""
+
+COMPACTIONS_MAX = 2
+"""Compactions that are started while so many run: none. Each writes with up to two threads."""
 
 
 Ended = Callable[[SteleError | None], None]
@@ -55,10 +63,18 @@ class Maintenance:
         self.engine = engine
         self.horizon_of = horizon_of
         self.new_tablet_id = new_tablet_id
-        self.last_error: SteleError | None = None
-        """Of the last background job that failed; cleared by one that did not."""
+        self._errors: dict[str, SteleError] = {}
+        """What the last job of each kind failed with, if it failed."""
         self._stopped = False
         self._running = 0
+        self._compacting = 0
+        self._due: dict[tuple[TableState, bytes], None] = {}
+        """Tablets to look at, by their first row, in the order in which they came."""
+        self._put_off: dict[tuple[TableState, bytes], None] = {}
+        """Those whose table was changing its layout when their turn came."""
+        self._looked_at: set[TableState] = set()
+        """Tables some tablets of which were looked at since pairs to join were."""
+        self._looking = False
         self._idle = threading.Condition()
         if engine.options.background:
             engine.on_memory_grown = self._memory_grown
@@ -68,6 +84,18 @@ class Maintenance:
         self._stopped = True
         with self._idle:
             self._idle.wait_for(lambda: self._running == 0)
+
+    @property
+    def last_error(self) -> SteleError | None:
+        """What went wrong last, of all that has not gone well since."""
+        return next(reversed(list(self._errors.values())), None)
+
+    def report(self, kind: str, error: SteleError | None) -> None:
+        """How a job of some kind has ended."""
+        with self._idle:
+            self._errors.pop(kind, None)
+            if error is not None:
+                self._errors[kind] = error
 
     # Memory.
 
@@ -105,28 +133,67 @@ class Maintenance:
         self._begin()
         started = Flush.start(self.engine, state, ended)
         if not started:
-            self._end(None)
+            self._end()
         return started
 
     def _flushed(self, state: TableState, error: SteleError | None) -> None:
-        if error is None and not self._stopped and self.engine.options.background:
-            error = _attempt(lambda: self._go_on(state))
-        self._end(error)
-
-    def _go_on(self, state: TableState) -> None:
-        self.flush_if_due()
-        self.look_after(state)
+        self.report("flush", error)
+        if error is None and self.engine.options.background:
+            self.report("flush", _attempt(self.flush_if_due))
+            self.look_after(state, state.layout.tablets)
+        self._end()
 
     # Tablets.
 
-    def look_after(self, state: TableState) -> None:
-        """Compact, split and join what is due in a table."""
-        for config in state.layout.tablets:
-            if self._stopped:
+    def look_after(self, state: TableState, tablets: Iterable[TabletConfig]) -> None:
+        """Compact, split and join what is due among some tablets of a table, in a job."""
+        with self._idle:
+            self._due.update(dict.fromkeys((state, config.rows.start) for config in tablets))
+            self._due.update(self._put_off)
+            self._put_off.clear()
+            if self._looking or self._stopped:
                 return
-            if not self.split_if_due(state, config):
-                self.compact_if_due(state, config)
-        self.join_if_due(state)
+            self._looking = True
+            self._running += 1
+        self.engine.world.tasks.spawn("maintenance", self._look)
+
+    def _look(self) -> None:
+        """Go through the queue."""
+        error: SteleError | None = None
+        while (due := self._next_due()) is not None:
+            error = _attempt(lambda: self._look_at(*due)) or error
+        for state in self._take_looked_at():
+            error = _attempt(lambda: self.join_if_due(state)) or error  # noqa: B023
+        self.report("look", error)
+        self._end()
+
+    def _next_due(self) -> tuple[TableState, bytes] | None:
+        with self._idle:
+            if self._stopped or not self._due or self._compacting >= COMPACTIONS_MAX:
+                self._looking = False
+                return None
+            due = next(iter(self._due))
+            del self._due[due]
+            self._looked_at.add(due[0])
+            return due
+
+    def _take_looked_at(self) -> set[TableState]:
+        """Tables whose pairs of neighbours are to be looked at, now that no tablet waits."""
+        with self._idle:
+            if self._stopped or self._due:
+                return set()
+            tables, self._looked_at = self._looked_at, set()
+            return tables
+
+    def _look_at(self, state: TableState, first_row: bytes) -> None:
+        config = state.layout.tablets.find(first_row)
+        if config is None:
+            return
+        if state.changing_layout:
+            with self._idle:
+                self._put_off[state, first_row] = None
+        elif not self.split_if_due(state, config):
+            self.compact_if_due(state, config)
 
     def compact_if_due(self, state: TableState, config: TabletConfig) -> bool:
         """Start the best compaction of a tablet, if one is worth it."""
@@ -147,28 +214,28 @@ class Maintenance:
 
         def ended(error: SteleError | None) -> None:
             done(error)
-            self._compacted(state, error)
+            self._compacted(state, config, error)
 
-        horizon = self.horizon_of(state)
-        self._begin()
+        self._begin(compactions=1)
         compaction = Compaction(
             self.engine,
             state,
             config,
             group,
             inputs,
-            horizon=horizon,
+            horizon_of=lambda: self.horizon_of(state),
             done=ended,
         )
         started = compaction.start()
         if not started:
-            self._end(None)
+            self._end(compactions=1)
         return started
 
-    def _compacted(self, state: TableState, error: SteleError | None) -> None:
-        if error is None and not self._stopped and self.engine.options.background:
-            error = _attempt(lambda: self.look_after(state))
-        self._end(error)
+    def _compacted(self, state: TableState, config: TabletConfig, error: SteleError | None) -> None:
+        self.report("compaction", error)
+        self._end(compactions=1)
+        if self.engine.options.background:
+            self.look_after(state, [config] if error is None else [])
 
     def split_if_due(self, state: TableState, config: TabletConfig) -> bool:
         """Split a tablet that has grown too large, at an existing row near its middle."""
@@ -211,21 +278,25 @@ class Maintenance:
             with self.engine.lock:
                 state.changing_layout = False
                 self.engine.work_ended.notify_all()
-            self._end(answer if isinstance(answer, SteleError) else None)
+            if isinstance(answer, ConfigEdit) and self.engine.options.background:
+                self.look_after(state, answer.written)
+            self.report("layout", answer if isinstance(answer, SteleError) else None)
+            self._end()
 
         self.engine.change(state, change, done)
         return True
 
     # Who is running.
 
-    def _begin(self) -> None:
+    def _begin(self, *, compactions: int = 0) -> None:
         with self._idle:
             self._running += 1
+            self._compacting += compactions
 
-    def _end(self, error: SteleError | None) -> None:
-        self.last_error = error
+    def _end(self, *, compactions: int = 0) -> None:
         with self._idle:
             self._running -= 1
+            self._compacting -= compactions
             self._idle.notify_all()
 
 

@@ -79,7 +79,9 @@ def compact(
     ended: list[SteleError | None] = []
     if horizon is None:
         horizon = table._backend.advance_horizon(table._state)
-    job = Compaction(table._engine, table._state, config, group, inputs, horizon, ended.append)
+    job = Compaction(
+        table._engine, table._state, config, group, inputs, lambda: horizon, ended.append
+    )
     assert job.start() == bool(ended)
     return ended
 

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from stele.cluster.embedded import EmbeddedBackend
 from stele.cluster.embedded_table import EmbeddedTable
 from stele.env.faults import Call, Failure, Fault, Faults
-from stele.env.memory import MemoryClock
+from stele.env.memory import MemoryClock, SeededRandom
 from stele.env.memory_fs import MemoryFileSystem
 from stele.errors import OutOfSpace, StorageFailed
 from stele.model.mutations import MutationBatch
 from stele.tablet.changes import SplitTablet
 from stele.tablet.compaction_policy import CompactionLimits
+from stele.tablet.engine import World
 from stele.tablet.flush_policy import FlushLimits
+from stele.tablet.maintenance import COMPACTIONS_MAX
 from stele.tablet.options import EngineOptions
 from stele.tablet.split_policy import SizeLimits
 from tests.unit.tablet.engine_support import (
     ONE_GROUP,
+    InlineTasks,
     config_of,
     memory_world,
     open_backend,
@@ -158,3 +163,74 @@ def test_after_stop_nothing_new_is_started() -> None:
     fill(table, 0)
     put(table, b"x")
     assert flushed(table) == 0
+
+
+class HoldingTasks(InlineTasks):
+    """Holds jobs whose names begin with a word until they are let go."""
+
+    def __init__(self, clock: MemoryClock, word: str):
+        super().__init__(clock)
+        self.word = word
+        self.held: list[Callable[[], None]] = []
+
+    def spawn(self, name: str, job: Callable[[], None]) -> None:
+        if name.startswith(self.word):
+            self.held.append(job)
+        else:
+            job()
+
+
+def with_held_jobs(word: str) -> tuple[EmbeddedBackend, EmbeddedTable, HoldingTasks]:
+    """A table of ten tablets with five files each, before anybody has looked at it."""
+    clock = MemoryClock()
+    tasks = HoldingTasks(clock, word)
+    world = World(MemoryFileSystem(), clock, SeededRandom(1), tasks)
+    options = EngineOptions(sizes=SizeLimits(split_bytes=1 << 40, join_ratio=0.0))
+    backend = open_backend(world, options)
+    table = backend.create_table("t", ONE_GROUP, [b"row%06d" % (10 * n) for n in range(1, 10)])
+    return backend, table, tasks
+
+
+def test_t18_as_many_compactions_run_as_may_and_the_others_wait() -> None:
+    backend, table, tasks = with_held_jobs("compact")
+    for _ in range(5):
+        fill(table, 0)
+        table.flush()
+    assert len(tasks.held) == COMPACTIONS_MAX
+    compacted = 0
+    while tasks.held:
+        assert len(tasks.held) <= COMPACTIONS_MAX
+        tasks.held.pop(0)()
+        compacted += 1
+    assert compacted == 10
+    assert flushed(table) == 10, "each tablet has one file now"
+    backend.close()
+
+
+def test_whoever_reports_a_flush_is_not_held_up_by_looking() -> None:
+    backend, table, tasks = with_held_jobs("maintenance")
+    for _ in range(5):
+        fill(table, 0)
+        table.flush()
+    assert len(tasks.held) == 1, "one job for all that is due"
+    assert flushed(table) == 50
+    tasks.held.pop()()
+    assert flushed(table) == 10
+    backend.close()
+
+
+def test_a_tablet_of_a_table_that_changes_its_layout_is_looked_at_later() -> None:
+    backend, table, tasks = with_held_jobs("maintenance")
+    for _ in range(5):
+        fill(table, 0)
+        table.flush()
+    state = backend.store.user.table(table.id)
+    state.changing_layout = True
+    tasks.held.pop()()
+    assert flushed(table) == 50
+    state.changing_layout = False
+    fill(table, 0, count=1)
+    table.flush()
+    tasks.held.pop()()
+    assert flushed(table) == 10, "not only the one that was flushed"
+    backend.close()
