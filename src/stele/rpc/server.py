@@ -2,7 +2,8 @@
 
 A handler that is a coroutine function runs as a task of its own, which is cancelled when the
 caller cancels, when the deadline passes and when the connection is lost. A plain function is
-called at once, without a task: right for what only looks something up and answers with little.
+called at once, without a task: right for what only looks something up and answers with little. It
+may also return a future, whose result is the answer: right for what many callers wait for together.
 
 What a handler raises on purpose goes to the caller. Anything else is a bug: it is logged with its
 traceback, the caller learns that there was one, and every other call goes on.
@@ -259,8 +260,7 @@ class ServerSession(Session):
             elif binding.is_async:
                 run = self._run_unary(call, binding, context, message)
             else:
-                self._respond(call, binding, binding.function(context, message))
-                self.touch()
+                self._call_plain(call, binding, context, message)
                 return
         except SteleError as error:
             connection.refuse(call, error)
@@ -270,9 +270,30 @@ class ServerSession(Session):
         else:
             call.context = self._loop.create_task(run)
 
+    def _call_plain(self, call: Call, binding: Binding, context: Context, message: Any) -> None:
+        result = binding.function(context, message)
+        if isinstance(result, asyncio.Future):
+            call.context = result
+            result.add_done_callback(lambda done: self._answer_later(call, binding, done))
+        else:
+            self._respond(call, binding, result)
+            self.touch()
+
+    def _answer_later(self, call: Call, binding: Binding, done: asyncio.Future[Any]) -> None:
+        try:
+            self._respond(call, binding, done.result())
+        except SteleError as error:
+            self._connection.refuse(call, error)
+        except asyncio.CancelledError:
+            self._connection.refuse(call, Unavailable("the call was stopped"))
+        except Exception as error:
+            log.exception("a bug in %s", binding.method.full_name)
+            self._connection.refuse(call, error)
+        self.touch()
+
     def _stop(self, call: Call) -> None:
-        """Nobody waits for this call: end its task."""
-        task: asyncio.Task[None] | None = call.context
+        """Nobody waits for this call: end its task, or what it waits for."""
+        task: asyncio.Future[Any] | None = call.context
         if task is not None:
             # A task that never began cannot release its call.
             task.add_done_callback(lambda _: self._connection.release(call))

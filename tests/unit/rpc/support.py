@@ -154,7 +154,7 @@ class EchoService:
         self.noted: list[str] = []
         self.contexts: list[Context] = []
         self.on_echo: Callable[[Context, Text], Any] = self.answer_echo
-        self.on_plain: Callable[[Context, Text], Text] = lambda _context, request: request
+        self.on_plain: Callable[[Context, Text], Any] = lambda _context, request: request
         self.on_count: Callable[[Context, Text], AsyncIterator[Any]] = self.answer_count
 
     async def answer_echo(self, context: Context, request: Text) -> Reply[Text]:

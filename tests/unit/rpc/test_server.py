@@ -101,6 +101,57 @@ async def test_bugs_of_every_kind_are_contained(caplog: pytest.LogCaptureFixture
     assert len(caplog.records) == 3
 
 
+async def test_a_plain_handler_may_answer_later(caplog: pytest.LogCaptureFixture) -> None:
+    waiting: dict[str, asyncio.Future[Any]] = {}
+
+    def later(_context: Context, request: Text) -> asyncio.Future[Any]:
+        waiting[request.text] = asyncio.get_running_loop().create_future()
+        return waiting[request.text]
+
+    async with World() as world:
+        world.echo.on_plain = later
+        channel = world.channel()
+        names = ("answer", "refusal", "bug", "wrong", "cancelled")
+        calls = [asyncio.ensure_future(channel.call(world.echo.plain, Text(n))) for n in names]
+        while len(waiting) < len(names):
+            await asyncio.sleep(0)
+        waiting["answer"].set_result(Text("done"))
+        waiting["refusal"].set_exception(Conflict("no"))
+        waiting["bug"].set_exception(KeyError("secret"))
+        waiting["wrong"].set_result("not a message")
+        waiting["cancelled"].cancel()
+        answers = await asyncio.gather(*calls, return_exceptions=True)
+        assert answers[0] == Text("done")
+        assert [type(error) for error in answers[1:]] == [
+            Conflict,
+            SteleError,
+            SteleError,
+            Unavailable,
+        ]
+        assert not any(session.inflight for session in world.server.sessions)
+    assert len(caplog.records) == 2
+
+
+async def test_a_cancelled_call_cancels_the_future_it_waits_for() -> None:
+    waiting: list[asyncio.Future[Any]] = []
+
+    def later(_context: Context, _request: Text) -> asyncio.Future[Any]:
+        waiting.append(asyncio.get_running_loop().create_future())
+        return waiting[-1]
+
+    async with World() as world:
+        world.echo.on_plain = later
+        call = asyncio.ensure_future(world.channel().call(world.echo.plain, Text()))
+        while not waiting:
+            await asyncio.sleep(0)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        await settle()
+        assert waiting[0].cancelled()
+        assert not any(session.inflight for session in world.server.sessions)
+
+
 async def test_s6_permissions_are_checked_at_the_server() -> None:
     async with World() as world:
         with pytest.raises(PermissionDenied, match=r"client.*echo\.guarded.*repair"):
