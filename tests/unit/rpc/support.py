@@ -175,7 +175,7 @@ class EchoService:
     def _note(self, _context: Context, request: Text) -> None:
         self.noted.append(request.text)
 
-    def _plain(self, context: Context, request: Text) -> Text:
+    def _plain(self, context: Context, request: Text) -> Any:
         return self.on_plain(context, request)
 
     async def _guarded(self, _context: Context, request: Text) -> Text:
