@@ -11,8 +11,9 @@ What the host owes for one ``Instructions``, in this order:
    the node keeps those that do until it hears ``Persisted``.
 2. ``persist``: append the groups to the log, in order, behind those of earlier turns, and sync.
    Then say ``Persisted(number)`` with the number of the last group that is durable. Groups of
-   many turns may share one sync. If the sync fails say ``StorageLost``: the node stops, and
-   nothing is tried again.
+   many turns may share one sync. When a group with a snapshot is durable, its image becomes the
+   state: say ``StateReplaced``, then ``Persisted``. If the sync fails say ``StorageLost``: the node
+   stops, and nothing is tried again. ``log_worker.py`` does all of this.
 3. ``apply``: give the entries to the state machine, in order, in one batch, and say ``Applied``.
 4. ``answers``, ``refusals``: whoever asked under that number gets this.
 5. ``reads``: look the requests up in the state machine now; it has applied all they may see.
