@@ -26,6 +26,7 @@ read to serve; after ``Forget`` possibly not at all.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -118,7 +119,7 @@ class Applied(msgspec.Struct, frozen=True):
     """The state machine has applied the entries, with these effects, one for each."""
 
     entries: tuple[Entry, ...]
-    effects: tuple[Effects, ...]
+    effects: Sequence[Effects]
     over_quota: bool = False
     """The state is larger than it may be and no alarm says so yet."""
 

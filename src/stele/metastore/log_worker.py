@@ -43,13 +43,26 @@ class LogJob:
 
     def run(self) -> None:
         """Write and sync. Takes as long as the disk takes."""
+        self.write()
+        self.sync()
+
+    def write(self) -> None:
+        """The first half: afterwards the kernel has it."""
         try:
             self._log.append(self.groups, self.base)
+        except OutOfSpace:
+            self.is_disk_full = True
+        except SteleError as error:
+            self.lost = str(error)
+
+    def sync(self) -> None:
+        """The second half: afterwards the disk has it."""
+        if self.is_disk_full or self.lost is not None:
+            return
+        try:
             self._log.sync()
             if self.base is not None:
                 self._log.drop_dead_segments()
-        except OutOfSpace:
-            self.is_disk_full = True
         except SteleError as error:
             self.lost = str(error)
 
@@ -113,9 +126,13 @@ class LogWorker:
             self._base = self._base or job.base
             self._waits_for_tick = True
             return self._report_space()
-        events: list[Event] = [
-            self._install(group.snapshot) for group in job.groups if group.snapshot is not None
-        ]
+        try:
+            events: list[Event] = [
+                self._install(group.snapshot) for group in job.groups if group.snapshot is not None
+            ]
+        except SteleError as error:
+            # The log has begun anew already, the state has not: the next start brings it up.
+            return [StorageLost(f"an image could not be installed: {error}")]
         if job.groups:
             events.append(Persisted(job.groups[-1].number))
         return events + self._report_space()

@@ -44,10 +44,10 @@ class ImageTarget(Protocol):
     """The state machine, as far as images go."""
 
     @property
-    def applied(self) -> int:
+    def applied_index(self) -> int:
         """The entry whose effects the state holds, with all before it."""
 
-    def install(self, chunks: Iterable[bytes]) -> None:
+    def replace(self, chunks: Iterable[bytes]) -> None:
         """Become what the image holds. Durable on return; before that, all the old is there."""
 
 
@@ -169,7 +169,7 @@ def _read_chunk(file: RandomFile, at: int, path: str) -> bytes:
 
 def install_image(inbox: ImageInbox, target: ImageTarget, snapshot: Snapshot) -> None:
     """The log begins behind ``snapshot``: its image becomes the state."""
-    target.install(inbox.read(snapshot))
+    target.replace(inbox.read(snapshot))
     failpoint(AFTER_INSTALL)
     inbox.discard()
 
@@ -180,13 +180,13 @@ def recover_state(stored: StoredState, target: ImageTarget, inbox: ImageInbox) -
     ``Corruption`` when the log begins behind the state and there is no image to fill the gap.
     """
     base = stored.snapshot
-    if target.applied < base.index:
+    if target.applied_index < base.index:
         if not inbox.holds(base):
             raise Corruption(
-                f"the log begins after entry {base.index}, the state is at {target.applied} and "
-                f"no image lies between; {HOW_TO_REJOIN}"
+                f"the log begins after entry {base.index}, the state is at {target.applied_index} "
+                f"and no image lies between; {HOW_TO_REJOIN}"
             )
-        target.install(inbox.read(base))
+        target.replace(inbox.read(base))
         failpoint(AFTER_INSTALL)
     inbox.discard()
-    return msgspec.structs.replace(stored, applied=target.applied)
+    return msgspec.structs.replace(stored, applied=target.applied_index)
