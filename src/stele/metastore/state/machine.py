@@ -1,0 +1,403 @@
+"""The state machine: entries of the log in, answers and changes out.
+
+Everything here is a function of the state and the entry, so replicas that have applied the same log
+hold the same bytes, whatever their batches were and however often they were restarted. Nothing
+reads a clock, and nothing that a client may say makes it fail: what cannot be done is answered with
+a refusal. An exception out of ``apply`` means that the store is broken, or this program; the node
+must stop then, because memory and store may no longer agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from stele.errors import InvalidArgument, LimitExceeded, SteleError
+from stele.metastore.commands import (
+    Acquire,
+    AdvanceWaterline,
+    Answer,
+    CancelWait,
+    ClearAlarm,
+    CloseSession,
+    Command,
+    CommitTransaction,
+    Done,
+    Effects,
+    Execute,
+    Executed,
+    ExpireSessions,
+    Grant,
+    LockAnswer,
+    LockInfo,
+    LockState,
+    OpenSession,
+    RaiseAlarm,
+    Release,
+    SessionInfo,
+    SessionOpened,
+    SetAcl,
+    SetQuota,
+    SwitchAcl,
+    WaterlineAt,
+    decode_command,
+    refuse,
+)
+from stele.metastore.kv import KeyValues
+from stele.metastore.paths import bounds
+from stele.metastore.state import keys
+from stele.metastore.state.acl import AccessRules
+from stele.metastore.state.footprint import Footprint
+from stele.metastore.state.header import encode_header, load_header
+from stele.metastore.state.image import read_image, write_image
+from stele.metastore.state.locks import Locks
+from stele.metastore.state.retries import Retries
+from stele.metastore.state.sessions import Sessions
+from stele.metastore.state.staging import Staged
+from stele.metastore.state.transactions import Transactions
+from stele.metastore.state.versions import Versions
+from stele.protocol.metastore_values import Changes, KeyRange, KeyValue
+
+PAGE_ITEMS_MAX: Final = 10_000
+PAGE_BYTES_MAX: Final = 1 << 20
+"""A page ends behind the value that reaches this."""
+
+
+class Page(msgspec.Struct, frozen=True):
+    """A part of a range, in the order that was asked for."""
+
+    index: int
+    """The state that was read; ask for the next part at the same index."""
+    items: tuple[KeyValue, ...]
+    more: bool
+    """Whether there are keys behind the last one."""
+
+
+class Usage(NamedTuple):
+    """How much is stored."""
+
+    keys: int
+    used_bytes: int
+    quota_bytes: int
+
+
+class StateMachine:
+    """One replica's state. Not thread-safe; an export may be read in another thread."""
+
+    def __init__(self, values: KeyValues):
+        self._values = values
+        self._commands: dict[type, Callable[[Footprint, Any], Answer]] = {
+            Execute: self._execute,
+            CommitTransaction: self._commit,
+            OpenSession: self._open_session,
+            CloseSession: self._close_session,
+            ExpireSessions: self._expire_sessions,
+            Acquire: self._acquire,
+            Release: self._release,
+            CancelWait: self._cancel_wait,
+            SetAcl: self._set_acl,
+            SwitchAcl: self._switch_acl,
+            AdvanceWaterline: self._advance_waterline,
+            RaiseAlarm: self._raise_alarm,
+            ClearAlarm: self._clear_alarm,
+            SetQuota: self._set_quota,
+        }
+        self._load()
+
+    def _load(self) -> None:
+        self._staged = Staged(self._values)
+        self._header = load_header(self._values)
+        self._versions = Versions(self._staged, self._header)
+        self._locks = Locks(self._staged)
+        self._sessions = Sessions(self._staged, self._versions, self._locks)
+        self._retries = Retries(self._staged)
+        self._access = AccessRules(self._staged, self._header)
+        self._alarms = {
+            keys.number_in(stored, 1): reason.decode()
+            for stored, reason in self._values.scan(*keys.table_bounds(keys.ALARMS))
+        }
+        self._transactions = Transactions(
+            self._header, self._versions, self._sessions, self._locks, self._alarms
+        )
+
+    # Applying.
+
+    def apply(self, entries: Iterable[tuple[int, bytes]]) -> list[Effects]:
+        """Apply committed entries, in order, as one batch together with the applied index.
+
+        An empty payload stands for an entry that is no command. Entries that are applied already
+        are a mistake of the caller.
+        """
+        effects = []
+        for index, payload in entries:
+            assert index > self._header.applied_index, f"entry {index} is applied already"
+            if payload:
+                effects.append(self._apply(index, decode_command(payload)))
+            else:
+                effects.append(Effects(index, None))
+            self._header.applied_index = index
+        self._staged.put(keys.HEADER, encode_header(self._header))
+        self._staged.flush()
+        return effects
+
+    def _apply(self, index: int, command: Command) -> Effects:
+        identity = command.identity
+        if identity.client:
+            first = self._retries.first_answer(identity)
+            if first is not None:
+                return Effects(index, self._answered_again(command, first))
+            refused = self._retries.why_not(identity)
+            if refused is not None:
+                return Effects(index, refuse(refused))
+        footprint = Footprint(index)
+        answer = self._commands[type(command)](footprint, command)
+        self._versions.conclude(footprint)
+        if identity.client:
+            self._retries.remember(index, identity, answer)
+        return footprint.effects(answer)
+
+    def _answered_again(self, command: Command, first: Answer) -> Answer:
+        # Who waited when it asked first may have got the lock since.
+        if isinstance(command, Acquire) and isinstance(first, LockAnswer) and first.ticket:
+            return self._locks.answer(command.session, command.key, first.ticket)
+        return first
+
+    def _execute(self, footprint: Footprint, command: Execute) -> Answer:
+        succeeded = all(self._transactions.holds(compare) for compare in command.compares)
+        branch = command.success if succeeded else command.failure
+        refused = self._transactions.why_not(branch, command.identity.client)
+        if refused is not None:
+            return refuse(refused)
+        do = self._transactions.do
+        results = tuple([do(footprint, operation) for operation in branch])
+        return Executed(footprint.index, succeeded, results)
+
+    def _commit(self, footprint: Footprint, command: CommitTransaction) -> Answer:
+        try:
+            self._check_index(command.read_index)
+        except SteleError as error:
+            return refuse(error)
+        refused = self._transactions.conflict(
+            footprint.index, command.read_index, command.ranges
+        ) or self._transactions.why_not(command.writes, command.identity.client)
+        if refused is not None:
+            return refuse(refused)
+        for operation in command.writes:
+            self._transactions.do(footprint, operation)
+        return Done(footprint.index)
+
+    def _open_session(self, footprint: Footprint, command: OpenSession) -> Answer:
+        refused = self._sessions.open(
+            footprint, command.identity.client, command.ttl_us, command.owner, command.now_us
+        )
+        return SessionOpened(footprint.index) if refused is None else refuse(refused)
+
+    def _close_session(self, footprint: Footprint, command: CloseSession) -> Answer:
+        if command.session in self._sessions:
+            refused = self._sessions.why_not(command.session, command.identity.client)
+            if refused is not None:
+                return refuse(refused)
+            self._sessions.end(footprint, (command.session,))
+        return Done(footprint.index)
+
+    def _expire_sessions(self, footprint: Footprint, command: ExpireSessions) -> Answer:
+        self._sessions.end(footprint, command.sessions)
+        return Done(footprint.index)
+
+    def _acquire(self, footprint: Footprint, command: Acquire) -> Answer:
+        refused = self._sessions.why_not(command.session, command.identity.client)
+        if refused is not None:
+            return refuse(refused)
+        return self._locks.acquire(
+            footprint, command.session, command.key, command.exclusive, command.wait
+        )
+
+    def _release(self, footprint: Footprint, command: Release) -> Answer:
+        return self._of_session(
+            command,
+            lambda: self._locks.release(footprint, command.session, command.key, command.ticket),
+        )
+
+    def _cancel_wait(self, footprint: Footprint, command: CancelWait) -> Answer:
+        return self._of_session(
+            command,
+            lambda: self._locks.cancel(footprint, command.session, command.key, command.ticket),
+        )
+
+    def _of_session(
+        self, command: Release | CancelWait, change: Callable[[], LockAnswer]
+    ) -> Answer:
+        """What ended with its session needs no release; another's locks may not be touched."""
+        if command.session not in self._sessions:
+            return LockAnswer(LockState.ENDED, command.ticket)
+        if command.identity.client:
+            refused = self._sessions.why_not(command.session, command.identity.client)
+            if refused is not None:
+                return refuse(refused)
+        return change()
+
+    def _set_acl(self, footprint: Footprint, command: SetAcl) -> Answer:
+        try:
+            self._access.set(command.directory, command.rules)
+        except InvalidArgument as error:
+            return refuse(error)
+        return Done(footprint.index)
+
+    def _switch_acl(self, footprint: Footprint, command: SwitchAcl) -> Answer:
+        try:
+            self._access.switch(command.enabled)
+        except InvalidArgument as error:
+            return refuse(error)
+        return Done(footprint.index)
+
+    def _advance_waterline(self, footprint: Footprint, command: AdvanceWaterline) -> Answer:
+        return WaterlineAt(self._versions.forget(min(command.to_index, footprint.index)))
+
+    def _raise_alarm(self, footprint: Footprint, command: RaiseAlarm) -> Answer:
+        self._alarms[command.node] = command.reason
+        self._staged.put(keys.alarm_key(command.node), command.reason.encode())
+        return Done(footprint.index)
+
+    def _clear_alarm(self, footprint: Footprint, command: ClearAlarm) -> Answer:
+        cleared = [command.node] if command.node else sorted(self._alarms)
+        for node in cleared:
+            self._alarms.pop(node, None)
+            self._staged.delete(keys.alarm_key(node))
+        return Done(footprint.index)
+
+    def _set_quota(self, footprint: Footprint, command: SetQuota) -> Answer:
+        self._header.quota_bytes = command.limit_bytes
+        return Done(footprint.index)
+
+    # Reading.
+
+    @property
+    def applied_index(self) -> int:
+        """The state holds the effects of all entries up to here."""
+        return self._header.applied_index
+
+    @property
+    def waterline(self) -> int:
+        """The lowest index that can be read."""
+        return self._header.waterline
+
+    @property
+    def incarnation(self) -> int:
+        """How often the store was restored from a backup."""
+        return self._header.incarnation
+
+    def get(self, key: str, at: int | None = None) -> KeyValue | None:
+        """A key as it is, or as it was after the entry at ``at``."""
+        if at is not None:
+            self._check_index(at)
+        return self._versions.get(key, at)
+
+    def range(
+        self,
+        selected: KeyRange,
+        at: int | None = None,
+        *,
+        limit: int = 0,
+        keys_only: bool = False,
+        reverse: bool = False,
+    ) -> Page:
+        """The first keys of a range, or with ``reverse`` the last ones, as many as fit a page."""
+        if at is not None:
+            self._check_index(at)
+        index = self._header.applied_index if at is None else at
+        count_max = min(limit, PAGE_ITEMS_MAX) if limit > 0 else PAGE_ITEMS_MAX
+        items: list[KeyValue] = []
+        size = 0
+        for item in self._versions.scan(*bounds(selected), at, reverse=reverse):
+            if len(items) >= count_max or size >= PAGE_BYTES_MAX:
+                return Page(index, tuple(items), True)
+            items.append(_without_value(item) if keys_only else item)
+            size += len(item.key) + (0 if keys_only else len(item.value))
+        return Page(index, tuple(items), False)
+
+    def _check_index(self, index: int) -> None:
+        self._versions.check_readable(index)
+        if index > self._header.applied_index:
+            raise InvalidArgument(
+                f"index {index} is not there yet: this node is at {self._header.applied_index}"
+            )
+
+    def history(self, after: int, limit: int) -> Sequence[Changes]:
+        """At most ``limit`` whole transactions with an index above ``after``, oldest first.
+
+        ``SnapshotTooOld`` when some of them are given up already.
+        """
+        return self._versions.history(after, limit) if after < self._header.applied_index else []
+
+    def sessions(self) -> tuple[SessionInfo, ...]:
+        """All sessions that have not ended, oldest first."""
+        return self._sessions.all()
+
+    def session(self, session: int) -> SessionInfo | None:
+        """A session, unless it has ended."""
+        return self._sessions.get(session)
+
+    def lock(self, key: str) -> LockInfo:
+        """Who holds the lock of a key and who waits for it."""
+        return self._locks.info(key)
+
+    def lock_state(self, session: int, key: str, ticket: int) -> LockAnswer:
+        """Where a request for a lock stands."""
+        return self._locks.answer(session, key, ticket)
+
+    def may(self, identity: str, grant: Grant, selected: KeyRange) -> bool:
+        """Whether an identity is allowed something on all keys of a range."""
+        return self._access.may(identity, grant, selected)
+
+    def alarms(self) -> dict[int, str]:
+        """The nodes that have no space, and what they said."""
+        return dict(self._alarms)
+
+    def usage(self) -> Usage:
+        """How much is stored, old versions counted, and how much may be."""
+        header = self._header
+        return Usage(header.key_count, header.used_bytes, header.quota_bytes)
+
+    # Images.
+
+    def export(self) -> Iterator[bytes]:
+        """The state of this moment as a stream of chunks, equal for equal states.
+
+        The moment is that of the call; the chunks may be taken later and in another thread.
+        """
+        return write_image(self._values.view())
+
+    def replace(self, chunks: Iterable[bytes]) -> None:
+        """Become the state of an image, durably. ``Corruption`` leaves everything as it was."""
+        self._values.replace(read_image(chunks))
+        self._load()
+
+    def sync(self) -> None:
+        """Make what was applied before the call durable; may run in a thread of its own."""
+        self._values.sync()
+
+    def restore(self, index_offset: int) -> int:
+        """Turn a state that came from a backup into the beginning of a new incarnation.
+
+        Indices go on ``index_offset`` above those of the backup, so that no token and no epoch is
+        ever given out twice; sessions and what they hold end, because their owners know nothing of
+        it; clients are forgotten. Returns the index where the log has to go on.
+        """
+        if index_offset < 1:
+            raise LimitExceeded(f"an offset of {index_offset} is too small: at least 1")
+        footprint = Footprint(self._header.applied_index + index_offset)
+        self._sessions.end(footprint, [info.id for info in self._sessions.all()])
+        self._versions.conclude(footprint)
+        self._retries.clear()
+        self._header.applied_index = footprint.index
+        self._header.incarnation += 1
+        self._staged.put(keys.HEADER, encode_header(self._header))
+        self._staged.flush()
+        self._values.sync()
+        return footprint.index
+
+
+def _without_value(item: KeyValue) -> KeyValue:
+    return KeyValue(item.key, b"", item.index, item.created, item.version, item.session)

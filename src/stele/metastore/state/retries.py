@@ -1,0 +1,106 @@
+"""What makes a request take effect once, however often it is sent.
+
+For each client the answers of its requests are kept until it says that it has them. A client
+numbers its requests from 1 and has at most ``IN_FLIGHT_MAX`` that it does not know the outcome of,
+so what is kept is bounded. Beyond ``CLIENTS_MAX`` clients the one that was silent longest is
+forgotten as a whole. A client that is not known may only begin with low numbers; one that was
+forgotten and goes on is told so, rather than served as if its request were new.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from stele.errors import Conflict, InvalidArgument, LimitExceeded, StaleHandle, SteleError
+from stele.metastore.commands import Answer, decode_answer, encode_answer
+from stele.metastore.state import keys
+from stele.metastore.state.staging import Staged
+from stele.protocol.metastore_values import Identity
+
+IN_FLIGHT_MAX: Final = 1024
+CLIENTS_MAX: Final = 10_000
+
+_PREFIX_BYTES: Final = 2 * keys.NUMBER_BYTES
+
+
+class KnownClient:
+    """One client: the answers it may ask for again, and up to where it has them."""
+
+    __slots__ = ("answered", "answers")
+
+    def __init__(self) -> None:
+        self.answered = 0
+        self.answers: dict[int, Answer] = {}
+
+
+class Retries:
+    """The answers of all clients, in memory and in the store; the longest silent one is first."""
+
+    def __init__(self, staged: Staged):
+        self._staged = staged
+        self._clients: dict[int, KnownClient] = {}
+        self._load()
+
+    def _load(self) -> None:
+        last_use: dict[int, int] = {}
+        for stored, data in self._staged.scan(*keys.table_bounds(keys.RETRIES)):
+            client = keys.number_in(stored, 1)
+            known = self._clients.setdefault(client, KnownClient())
+            known.answers[keys.number_in(stored, 1 + keys.NUMBER_BYTES)] = decode_answer(
+                data[_PREFIX_BYTES:]
+            )
+            known.answered = max(known.answered, keys.number_in(data, keys.NUMBER_BYTES))
+            last_use[client] = max(last_use.get(client, 0), keys.number_in(data, 0))
+        by_silence = sorted(last_use, key=last_use.__getitem__)
+        self._clients = {client: self._clients[client] for client in by_silence}
+
+    def first_answer(self, identity: Identity) -> Answer | None:
+        """The answer of a request that was carried out before."""
+        known = self._clients.get(identity.client)
+        return None if known is None else known.answers.get(identity.sequence)
+
+    def why_not(self, identity: Identity) -> SteleError | None:
+        """Why a request that is not known must not be carried out, if so."""
+        if identity.answered >= identity.sequence:
+            return InvalidArgument(f"request {identity.sequence} says that it is answered already")
+        known = self._clients.get(identity.client)
+        if known is None:
+            if identity.sequence <= IN_FLIGHT_MAX:
+                return None
+            return StaleHandle(f"client {identity.client:x} is not known any more: take a new id")
+        if identity.sequence <= known.answered:
+            return Conflict(
+                f"request {identity.sequence} of client {identity.client:x} was answered before: "
+                f"it said that it has all answers up to {known.answered}"
+            )
+        if identity.sequence > known.answered + IN_FLIGHT_MAX:
+            return LimitExceeded(
+                f"client {identity.client:x} has more than {IN_FLIGHT_MAX} requests in flight"
+            )
+        return None
+
+    def remember(self, index: int, identity: Identity, answer: Answer) -> None:
+        """Keep an answer, and let go of those that the client has."""
+        client, sequence, answered = identity.client, identity.sequence, identity.answered
+        known = self._clients.pop(client, None) or KnownClient()
+        self._clients[client] = known
+        for kept in range(known.answered + 1, answered + 1):
+            if known.answers.pop(kept, None) is not None:
+                self._staged.changes[keys.retry_key(client, kept)] = None
+            known.answered = kept
+        known.answers[sequence] = answer
+        self._staged.changes[keys.retry_key(client, sequence)] = (
+            keys.number(index) + keys.number(known.answered) + encode_answer(answer)
+        )
+        if len(self._clients) > CLIENTS_MAX:
+            oldest = next(iter(self._clients))
+            self._forget(oldest)
+
+    def _forget(self, client: int) -> None:
+        for sequence in self._clients.pop(client).answers:
+            self._staged.delete(keys.retry_key(client, sequence))
+
+    def clear(self) -> None:
+        """Forget all clients."""
+        for client in list(self._clients):
+            self._forget(client)

@@ -1,0 +1,68 @@
+"""The batch that is being made, and a view of the store as if it were already written.
+
+Entries that are committed together are applied into one batch. Each must see what those before it
+did, so reads look at the batch first and then at the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import merge
+from typing import Any
+
+from stele.metastore.kv import KeyValues
+
+
+class Staged:
+    """A ``Reader`` of the store with the changes that were not written yet."""
+
+    __slots__ = ("_values", "changes")
+
+    def __init__(self, values: KeyValues):
+        self._values = values
+        self.changes: dict[bytes, bytes | None] = {}
+        """What will be written; ``None`` deletes. ``put`` and ``delete`` are for those who do it
+        rarely: the hot path writes into it."""
+
+    def get(self, key: bytes) -> bytes | None:
+        if key in self.changes:
+            return self.changes[key]
+        return self._values.get(key)
+
+    def put(self, key: bytes, value: bytes) -> None:
+        self.changes[key] = value
+
+    def delete(self, key: bytes) -> None:
+        self.changes[key] = None
+
+    def scan(
+        self, start: bytes, end: bytes, *, reverse: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """As of now: what is staged later is not seen by an iterator that was made before."""
+        stored = self._values.scan(start, end, reverse=reverse)
+        staged = sorted(
+            (item for item in self.changes.items() if start <= item[0] < end),
+            key=_key_of,
+            reverse=reverse,
+        )
+        return _overlaid(stored, staged, reverse) if staged else stored
+
+    def flush(self) -> None:
+        """Write the batch and begin the next one."""
+        self._values.write(self.changes)
+        self.changes = {}
+
+
+def _key_of(item: tuple[bytes, Any]) -> bytes:
+    return item[0]
+
+
+def _overlaid(
+    stored: Iterator[tuple[bytes, bytes]],
+    staged: list[tuple[bytes, bytes | None]],
+    reverse: bool,
+) -> Iterator[tuple[bytes, bytes]]:
+    hidden = dict(staged)
+    visible = (item for item in stored if item[0] not in hidden)
+    written = ((key, value) for key, value in staged if value is not None)
+    return merge(visible, written, key=_key_of, reverse=reverse)

@@ -1,0 +1,222 @@
+"""Keys and their versions.
+
+The newest version of a key stands in table 1 and is found by one get. When it is overwritten it
+moves to the history, under the index that wrote it; a deletion is a version too, with nothing in
+it. So the state at any index from the waterline on can be read, and a transaction can see that a
+key in its range has changed even if the key is gone again.
+
+The changelog lists, for each index, the keys that changed, and for each when the version before it
+was written. From it come the events of watches, and the list of what may go when the waterline
+rises: a version goes when the one that followed it is at or below the waterline, a deletion itself
+when it is at or below it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from stele.errors import SnapshotTooOld
+from stele.metastore.state import keys
+from stele.metastore.state.footprint import Footprint
+from stele.metastore.state.header import Header
+from stele.metastore.state.staging import Staged
+from stele.protocol.metastore_values import Change, Changes, KeyValue
+
+FORGET_CHANGES_MAX: Final = 4096
+"""How many versions one entry may give up: a few milliseconds."""
+
+_VERSION: Final = struct.Struct(">QQQQ")
+"""Created, changed, version (0: deleted), session; the value follows."""
+_PREFIX_BYTES: Final = _VERSION.size
+
+_encoder: Final = msgspec.msgpack.Encoder()
+_changelog_decoder: Final[msgspec.msgpack.Decoder[dict[str, int]]] = msgspec.msgpack.Decoder(
+    dict[str, int]
+)
+
+
+class Versions:
+    """Writes and reads versions. Only the state machine may call what takes a footprint."""
+
+    def __init__(self, staged: Staged, header: Header):
+        self._staged = staged
+        self._header = header
+
+    def put(self, footprint: Footprint, key: str, value: bytes, session: int) -> int:
+        """Set a key; the new number of its version."""
+        index = footprint.index
+        created, version = index, 1
+        stored = keys.value_key(key)
+        old = self._staged.get(stored)
+        if old is None:
+            self._header.used_bytes += len(stored) + _PREFIX_BYTES + len(value)
+            self._header.key_count += 1
+            footprint.superseded[key] = 0
+        else:
+            old_created, old_changed, old_version, old_session = _VERSION.unpack_from(old)
+            self._supersede(footprint, key, old, old_changed)
+            self._header.used_bytes += _PREFIX_BYTES + len(value) - len(old)
+            if old_version:
+                created, version = old_created, old_version + 1
+            else:
+                self._header.key_count += 1
+            if old_session:
+                self._staged.delete(keys.ephemeral_key(old_session, key))
+        if session:
+            self._staged.put(keys.ephemeral_key(session, key), b"")
+        self._staged.changes[stored] = _VERSION.pack(created, index, version, session) + value
+        footprint.changes[key] = Change(key, value, created, version, session)
+        return version
+
+    def delete(self, footprint: Footprint, key: str) -> int:
+        """Delete a key; how many that were: one, or none when it does not exist."""
+        stored = keys.value_key(key)
+        old = self._staged.get(stored)
+        if old is None:
+            return 0
+        _, changed, version, session = _VERSION.unpack_from(old)
+        if not version:
+            return 0
+        self._supersede(footprint, key, old, changed)
+        self._header.used_bytes += _PREFIX_BYTES - len(old)
+        self._header.key_count -= 1
+        if session:
+            self._staged.delete(keys.ephemeral_key(session, key))
+        self._staged.put(stored, _VERSION.pack(0, footprint.index, 0, 0))
+        footprint.changes[key] = Change(key, None)
+        return 1
+
+    def _supersede(self, footprint: Footprint, key: str, old: bytes, changed: int) -> None:
+        if changed == footprint.index:
+            return  # the entry wrote it itself: nobody can ever read it
+        footprint.superseded[key] = changed
+        stored = keys.history_key(key, changed)
+        self._staged.changes[stored] = old
+        self._header.used_bytes += len(stored) + len(old)
+
+    def conclude(self, footprint: Footprint) -> None:
+        """Note in the changelog what an entry has changed."""
+        if footprint.superseded:
+            self._staged.changes[keys.changelog_key(footprint.index)] = _encoder.encode(
+                footprint.superseded
+            )
+
+    def get(self, key: str, at: int | None = None) -> KeyValue | None:
+        """A key as it is, or as it was after an index."""
+        newest = self._staged.get(keys.value_key(key))
+        if newest is None:
+            return None
+        return _seen(key, newest if at is None else self._version_at(key, newest, at))
+
+    def changed_index(self, key: str) -> int:
+        """When a key was changed last, by a deletion too; 0 when that is not known any more."""
+        newest = self._staged.get(keys.value_key(key))
+        return 0 if newest is None else keys.number_in(newest, keys.NUMBER_BYTES)
+
+    def scan(
+        self, start: str, end: str, at: int | None = None, *, reverse: bool = False
+    ) -> Iterator[KeyValue]:
+        """The keys of a range as they are, or as they were after an index."""
+        for key, newest in self._newest(start, end, reverse=reverse):
+            found = _seen(key, newest if at is None else self._version_at(key, newest, at))
+            if found is not None:
+                yield found
+
+    def changed_since(self, start: str, end: str, index: int) -> str | None:
+        """Some key in a range that was changed after an index."""
+        for key, newest in self._newest(start, end):
+            if keys.number_in(newest, keys.NUMBER_BYTES) > index:
+                return key
+        return None
+
+    def _newest(
+        self, start: str, end: str, *, reverse: bool = False
+    ) -> Iterator[tuple[str, bytes]]:
+        for stored, newest in self._staged.scan(*keys.user_bounds(start, end), reverse=reverse):
+            if stored.endswith(keys.VALUE):
+                yield keys.path_of(stored), newest
+
+    def _version_at(self, key: str, newest: bytes, at: int) -> bytes | None:
+        if keys.number_in(newest, keys.NUMBER_BYTES) <= at:
+            return newest
+        for _, old in self._staged.scan(*keys.history_bounds(key, at), reverse=True):
+            return old
+        return None
+
+    def check_readable(self, index: int) -> None:
+        """Refuse an index whose state is given up."""
+        if index < self._header.waterline:
+            raise SnapshotTooOld(
+                f"index {index} is below the waterline: history begins at {self._header.waterline}"
+            )
+
+    def changed_keys(self, after: int) -> Iterator[tuple[int, dict[str, int]]]:
+        """The changelog behind an index."""
+        start, end = keys.changelog_key(after + 1), keys.table_bounds(keys.CHANGELOG)[1]
+        for stored, listed in self._staged.scan(start, end):
+            yield keys.number_in(stored, 1), _changelog_decoder.decode(listed)
+
+    def history(self, after: int, limit: int) -> list[Changes]:
+        """At most ``limit`` whole transactions with an index above ``after``."""
+        self.check_readable(after)
+        found = []
+        for index, listed in self.changed_keys(after):
+            found.append(Changes(index, tuple(self._change(key, index) for key in listed)))
+            if len(found) == limit:
+                break
+        return found
+
+    def _change(self, key: str, index: int) -> Change:
+        newest = self._staged.get(keys.value_key(key))
+        if newest is None or keys.number_in(newest, keys.NUMBER_BYTES) != index:
+            newest = self._staged.get(keys.history_key(key, index))
+        assert newest is not None, f"no version of {key} was kept at {index}"
+        created, _, version, session = _VERSION.unpack_from(newest)
+        value = newest[_PREFIX_BYTES:] if version else None
+        return Change(key, value, created, version, session)
+
+    def forget(self, up_to: int) -> int:
+        """Raise the waterline, as far as one entry may; where it stands then."""
+        forgotten = 0
+        reached = max(self._header.waterline, up_to)
+        for index, listed in self.changed_keys(0):
+            if index > up_to:
+                break
+            if forgotten >= FORGET_CHANGES_MAX:
+                reached = index - 1
+                break
+            for key, previous in listed.items():
+                self._forget_superseded(key, index, previous)
+            self._staged.delete(keys.changelog_key(index))
+            forgotten += len(listed)
+        self._header.waterline = reached
+        return reached
+
+    def _forget_superseded(self, key: str, index: int, previous: int) -> None:
+        if previous:
+            self._drop(keys.history_key(key, previous))
+        stored = keys.value_key(key)
+        newest = self._staged.get(stored)
+        if newest is not None:
+            _, changed, version, _ = _VERSION.unpack_from(newest)
+            if changed == index and not version:
+                self._drop(stored)
+
+    def _drop(self, stored: bytes) -> None:
+        old = self._staged.get(stored)
+        if old is not None:
+            self._header.used_bytes -= len(stored) + len(old)
+            self._staged.delete(stored)
+
+
+def _seen(key: str, stored: bytes | None) -> KeyValue | None:
+    if stored is None:
+        return None
+    created, changed, version, session = _VERSION.unpack_from(stored)
+    if not version:
+        return None
+    return KeyValue(key, stored[_PREFIX_BYTES:], changed, created, version, session)
