@@ -24,11 +24,12 @@ from typing import TYPE_CHECKING
 from bench.harness import Row, faster, report, slower
 from stele.env.posix import PosixFileSystem
 from stele.env.real import SystemRandom
+from stele.kernels.block import Block
 from stele.kernels.row_records import encode_record
 from stele.model.cells import Cell, Op, cells_to_batch
 from stele.storage.group_commit import GroupCommit, LogEvents
 from stele.storage.log_format import ENTRY_HEADER_BYTES
-from stele.storage.log_parts import batch_commit, encode_batch, encode_body, rows_commit
+from stele.storage.log_parts import batch_commit, encode_block, encode_body, rows_commit
 from stele.storage.log_queue import Ticket
 from stele.storage.log_seal import seal_fence
 from stele.storage.log_writer import LogWriter
@@ -64,7 +65,7 @@ def batch() -> tuple[ReadableBuffer, ...]:
         Cell(b"user%012d" % (number // 4), "info", b"q%d" % (number % 4), 1, VALUE)
         for number in range(BATCH_CELLS)
     ]
-    return encode_batch(cells_to_batch(cells))
+    return encode_block(Block.from_batch(cells_to_batch(cells)))
 
 
 def entry_bytes(size: int) -> int:

@@ -160,7 +160,7 @@ def _bulk_rocks(path: Path, work: list[Batch]) -> float:
 
     took = seconds(write)
     peer.close()
-    shutil.rmtree(path)
+    shutil.rmtree(path, ignore_errors=True)
     return took
 
 
@@ -173,7 +173,7 @@ def _bulk_stele(path: Path, work: list[pa.RecordBatch]) -> float:
 
     took = seconds(write)
     store.close()
-    shutil.rmtree(path)
+    shutil.rmtree(path, ignore_errors=True)
     return took
 
 

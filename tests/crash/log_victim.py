@@ -14,9 +14,10 @@ from typing import BinaryIO
 
 from stele.env.posix import PosixFileSystem
 from stele.env.real import SystemRandom
+from stele.kernels.block import Block
 from stele.model.cells import Cell, cells_to_batch
 from stele.storage.group_commit import GroupCommit, LogEvents
-from stele.storage.log_parts import Commit, batch_commit, encode_batch, rows_commit
+from stele.storage.log_parts import Commit, batch_commit, encode_block, rows_commit
 from stele.storage.log_seal import seal_fence
 from stele.storage.log_writer import LogWriter
 from tests.unit.storage.log_support import DIRECTORY, TABLE, record
@@ -37,7 +38,7 @@ def commit_of(txn: int) -> Commit:
     cells = [Cell(b"row%d" % number, "f", b"q", txn, value_of(txn), txn=txn) for number in (1, 2)]
     if txn % BATCH_EVERY:
         return rows_commit(TABLE, txn, [record(cell) for cell in cells])
-    return batch_commit(TABLE, txn, encode_batch(cells_to_batch(cells)))
+    return batch_commit(TABLE, txn, encode_block(Block.from_batch(cells_to_batch(cells))))
 
 
 def commit_for_ever(root: str, report: BinaryIO) -> None:

@@ -97,11 +97,10 @@ class Block:
     def nbytes(self) -> int:
         """Bytes of cell data the block refers to (a slice counts only its own part)."""
         fixed = self.count * sum(width for _, width in _FIXED_WIDTHS)
-        return fixed + sum(
-            self._span(offsets) for offsets in (ROW_OFFSETS, QUALIFIER_OFFSETS, VALUE_OFFSETS)
-        )
+        return fixed + sum(map(self.column_bytes, (ROW_OFFSETS, QUALIFIER_OFFSETS, VALUE_OFFSETS)))
 
-    def _span(self, offsets: int) -> int:
+    def column_bytes(self, offsets: int) -> int:
+        """Bytes of all rows, qualifiers or values, named by the column of their offsets."""
         if not self.count:
             return 0
         address = int(self.descriptor[offsets])

@@ -8,7 +8,7 @@ Between two steps every source stands at the beginning of a row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -151,21 +151,37 @@ class Merger:
     def take(self) -> Selection:
         """What has been chosen since the last time."""
         selection = Selection(self._table, self._runs, self._totals)
+        self._start_selection()
+        if self._last.all():
+            return selection  # no source comes any more, so the table keeps nothing alive in vain
         table = SourceTable((), 2 * len(self._slots))
         for number, source in enumerate(self._sources):
             if self._slots[number] >= 0 and source is not None:
                 self._slots[number] = table.add(source, clean=self._rule.is_clean(source))
         self._table = table
-        self._start_selection()
         return selection
+
+
+def merge_parts(sources: Sequence[Source], rule: Rule, cells: int) -> Iterator[Selection]:
+    """Like :func:`merge_whole`, in parts of about so many cells, each of whole rows."""
+    merger = _fed(sources, rule, cells)
+    while merger.step() != DONE:
+        yield merger.take()
+    if merger.has_cells:
+        yield merger.take()
+
+
+def _fed(sources: Sequence[Source], rule: Rule, cells_target: int = UNLIMITED) -> Merger:
+    sources = [source for source in sources if source.block.count]
+    merger = Merger(len(sources), rule, cells_target=cells_target)
+    for number, source in enumerate(sources):
+        merger.feed(number, source, last=True)
+    return merger
 
 
 def merge_whole(sources: Sequence[Source], rule: Rule) -> Selection:
     """Merge sources that consist of one block each; empty ones play no part."""
-    sources = [source for source in sources if source.block.count]
-    merger = Merger(len(sources), rule)
-    for number, source in enumerate(sources):
-        merger.feed(number, source, last=True)
+    merger = _fed(sources, rule)
     answer = merger.step()
     assert answer == DONE, f"the merge of whole blocks stopped early: {answer}"
     return merger.take()

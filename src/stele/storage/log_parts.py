@@ -2,9 +2,9 @@
 
     rows      all row records of one table in this entry, of many small commits (see
               ``stele.kernels.row_records``); each record carries its txn
-    batch     one commit as an Arrow record batch. ``RecordBatch.serialize`` leaves dictionaries
-              out, so the family column holds int16 codes and the names stand in front of it; the
-              txn stands in the part's head, not in every cell
+    batch     one commit as an Arrow record batch. Its message has no place for dictionaries, so
+              the family column holds int16 codes and the names stand in front of it; the txn
+              stands in the part's head, not in every cell
     clock     no cells: the server's clock has reached this txn
     release   log files below the one named are needed by nobody
 
@@ -27,8 +27,9 @@ from crc32c import crc32c
 from stele.errors import Corruption, InvalidArgument, LimitExceeded
 from stele.kernels.block import Block
 from stele.model.cell_order import first_disorder, sort_cells
-from stele.model.cells import CELLS, MUTATIONS, TIMESTAMP_MAX, Op
+from stele.model.cells import CELLS, TIMESTAMP_MAX, Op
 from stele.model.limits import BATCH_CELLS_MAX, FAMILIES_MAX
+from stele.storage.ipc_message import LOGGED, record_batch_message
 from stele.storage.log_format import ALIGNMENT, COMMIT_BYTES_MAX, padded
 
 if TYPE_CHECKING:
@@ -44,9 +45,6 @@ _ZEROS = bytes(ALIGNMENT)
 
 JOIN_BYTES_MAX = 64 * 1024
 """Smaller bodies are copied into one piece: that is quicker than many pieces on their way."""
-
-LOGGED = MUTATIONS.set(1, pa.field("family", pa.int16(), nullable=False))
-"""The Arrow schema of a batch part."""
 
 _UNREADABLE = (pa.ArrowException, OSError, EOFError, ValueError, struct.error, IndexError)
 
@@ -78,7 +76,7 @@ def rows_commit(table: str, txn: int, records: Sequence[bytes]) -> Commit:
 
 
 def batch_commit(table: str, txn: int, content: tuple[ReadableBuffer, ...]) -> Commit:
-    """A commit of cells that :func:`encode_batch` has encoded."""
+    """A commit of cells that :func:`encode_block` has encoded."""
     size = sum(memoryview(buffer).nbytes for buffer in content)
     return Commit(PartKind.BATCH, txn, _check_table(table), content, _check_size(size))
 
@@ -111,15 +109,14 @@ def _check_size(size: int) -> int:
     return size
 
 
-def encode_batch(batch: pa.RecordBatch) -> tuple[ReadableBuffer, ...]:
-    """``CELLS`` or ``MUTATIONS`` as the content of a batch part. Txns are left out."""
-    family = batch.column(1)
-    names = [name.encode() for name in family.dictionary.to_pylist()]
+def encode_block(block: Block) -> tuple[ReadableBuffer, ...]:
+    """Cells or mutations as the content of a batch part. Txns are left out.
+
+    Nothing is copied: the content is the block's own memory, and keeps it alive.
+    """
+    names = [name.encode() for name in block.families]
     head = _FAMILY_COUNT.pack(len(names)) + b"".join(bytes([len(n)]) + n for n in names)
-    columns = [batch.column(field.name) for field in LOGGED]
-    columns[1] = family.indices
-    body = pa.RecordBatch.from_arrays(columns, schema=LOGGED).serialize()
-    return head + bytes(padded(len(head)) - len(head)), body
+    return head + bytes(padded(len(head)) - len(head)), *record_batch_message(block)
 
 
 class Span(NamedTuple):

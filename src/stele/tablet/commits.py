@@ -15,18 +15,20 @@ from typing import TYPE_CHECKING, Protocol
 import pyarrow as pa
 
 from stele.errors import InvalidCells, SteleError
-from stele.kernels.block import Block
+from stele.kernels.block import ROW_OFFSETS, Block
 from stele.kernels.order import first_disorder
+from stele.kernels.requests import numbered, plain_families, request_block
 from stele.kernels.row_records import encode_record
 from stele.kernels.search import row_lower_bound
-from stele.model.cells import ROW_ERASURE_FAMILY
+from stele.model.cells import MUTATIONS, ROW_ERASURE_FAMILY
+from stele.model.columns import HIDDEN_FAMILIES
 from stele.model.mutations import MutationBatch, insert_record, stamp
 from stele.model.ranges import RowRange
 from stele.model.request_identity import RequestIdentity
 from stele.model.schema import Schema
-from stele.model.validation import validate_mutations
+from stele.model.validation import check_structure, validate_mutations
 from stele.storage.group_commit import GroupCommit
-from stele.storage.log_parts import Commit, batch_commit, encode_batch, rows_commit
+from stele.storage.log_parts import Commit, batch_commit, encode_block, rows_commit
 from stele.storage.log_queue import Ticket
 from stele.storage.memory_table import MemoryTable
 from stele.tablet.commit_ring import BulkCommit
@@ -99,18 +101,18 @@ class SmallCommit:
 class BatchCommit:
     """Many mutations as a sorted ``MUTATIONS`` batch that was validated."""
 
-    def __init__(self, batch: pa.RecordBatch):
+    def __init__(self, batch: pa.RecordBatch, request: Block | None = None):
         self._batch = batch
-        self._content: tuple[ReadableBuffer, ...] = encode_batch(batch)
-        self._block: Block | None = None
-        self.size_bytes = int(batch.nbytes) + 16 * batch.num_rows
+        self._request = request or request_block(batch)
+        self._content: tuple[ReadableBuffer, ...] = encode_block(self._request)
+        self.size_bytes = self._request.nbytes
 
     def rows(self) -> None:
         return None
 
     def span(self) -> RowRange:
-        rows = self._batch.column(0)
-        return RowRange(rows[0].as_py(), rows[-1].as_py() + b"\x00")
+        request = self._request
+        return RowRange(request.row(0), request.row(request.count - 1) + b"\x00")
 
     def distinct_rows(self) -> list[bytes]:
         """All rows; for conflict checks, which bulk writes rarely ask for."""
@@ -118,20 +120,18 @@ class BatchCommit:
         return found
 
     def stamp(self, table: str, txn: int, memory: MemoryTable) -> Commit:
-        self._block = Block.from_batch(stamp(self._batch, txn))
-        memory.add_block(txn, self._block)
+        cells = numbered(self._request, txn)
+        memory.add_block(txn, cells or Block.from_batch(stamp(self._batch, txn)))
         return batch_commit(table, txn, self._content)
 
     def remembered(self, txn: int) -> BulkCommit:
-        block = self._block
-        assert block is not None
+        request = self._request
 
         def contains(row: bytes) -> bool:
-            place = row_lower_bound(block, row)
-            return place < block.count and block.row(place) == row
+            place = row_lower_bound(request, row)
+            return place < request.count and request.row(place) == row
 
-        size = int(self._batch.column(0).nbytes)
-        return BulkCommit(txn, contains, size)
+        return BulkCommit(txn, contains, request.column_bytes(ROW_OFFSETS) + 4 * request.count)
 
 
 def prepare(
@@ -150,11 +150,27 @@ def prepare(
         batch = mutations.to_arrow()
         _check_families(set(batch.column("family").dictionary.to_pylist()), schema)
         return BatchCommit(_traced(batch, identity))
-    if not trusted:
-        validate_mutations(mutations, schema, order_check=first_disorder)
+    request = None if trusted else _checked(mutations, schema)
     if not mutations.num_rows:
         raise InvalidCells("a batch has at least one mutation")
+    if identity is None:
+        return BatchCommit(mutations, request)
     return BatchCommit(_traced(mutations, identity))
+
+
+def _checked(batch: pa.RecordBatch, schema: Schema) -> Block:
+    """A batch from outside; puts in order pass quickly, and the model judges the others."""
+    check_structure(batch, MUTATIONS)
+    request = request_block(batch)
+    families = plain_families(request)
+    if families is None or not all(_is_ordinary(name, schema) for name in families):
+        validate_mutations(batch, schema, order_check=first_disorder)
+    return request
+
+
+def _is_ordinary(family: str, schema: Schema) -> bool:
+    special = family == ROW_ERASURE_FAMILY or family in HIDDEN_FAMILIES
+    return not special and schema.allows(family)
 
 
 def _traced(batch: pa.RecordBatch, identity: Identity) -> pa.RecordBatch:

@@ -33,12 +33,15 @@ from stele.tablet.engine import Engine
 from stele.tablet.flush import fragment_options
 from stele.tablet.fragment_store import FragmentStore, PendingFiles
 from stele.tablet.parallel import cut, write_parts
-from stele.tablet.read_sources import stream_sources
+from stele.tablet.read_sources import runs, stream_sources
 from stele.tablet.restrictions import group_references
 from stele.tablet.table_state import TableState
 from stele.tablet.tablet_sizes import reference_bytes
 
 AFTER_FRAGMENTS = declare("tablet.compaction.after_fragments")
+
+RUN_FILE_BYTES_MIN = 4 << 20
+"""Files of this size are worth opening on their own, even if they continue one another."""
 
 CompactionDone = Callable[[SteleError | None], None]
 
@@ -188,15 +191,33 @@ def plan_compaction(
     best: tuple[CompactionChoice, str, References] | None = None
     schema = state.layout.schema
     for group in schema.stored_groups:
-        references = group_references(config, schema, group)
+        sources = _sources(group_references(config, schema, group))
         facts = [
-            SourceFacts(str(place), reference_bytes(engine.fragments, ref), ref.file.size)
-            for place, ref in enumerate(references)
+            SourceFacts(
+                str(place),
+                sum(reference_bytes(engine.fragments, reference) for reference in source),
+                sum(reference.file.size for reference in source),
+            )
+            for place, source in enumerate(sources)
         ]
-        choice = choose_compaction(facts, engine.options.compaction)
+        choice = choose_compaction(facts, engine.options.compaction, busy=state.flushing)
         if choice is not None and (
             best is None or choice.benefit_per_byte > best[0].benefit_per_byte
         ):
-            chosen = tuple(references[int(place)] for place in choice.names)
+            chosen = tuple(ref for place in choice.names for ref in sources[int(place)])
             best = (choice, group.name, chosen)
     return None if best is None else (best[1], best[2])
+
+
+def _sources(references: References) -> list[list[Reference]]:
+    """What a read meets as one source each: large files that follow each other count as one.
+
+    Rewriting those would make no read quicker. Small ones count for themselves, or a table that is
+    written in the order of its rows would end as very many files.
+    """
+    large = [
+        reference
+        for reference in references
+        if reference.shows_whole_file and reference.file.size >= RUN_FILE_BYTES_MIN
+    ]
+    return [*runs(large), *([reference] for reference in references if reference not in large)]

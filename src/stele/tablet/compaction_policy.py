@@ -34,6 +34,9 @@ class CompactionLimits:
 
     sources_min: int = 5
     """Fewer references than this are left alone unless there is garbage among them."""
+    busy_sources_min: int = 12
+    """The same while the tablet's memory is being flushed: writers wait for memory, readers can
+    wait for fewer sources, and what is left now is merged in fewer steps later."""
     sources_max: int = 32
     """Inputs of one compaction: each costs one decoded block of memory."""
     bytes_max: int = 4 << 30
@@ -53,11 +56,15 @@ class CompactionChoice:
 
 
 def choose_compaction(
-    sources: Sequence[SourceFacts], limits: CompactionLimits
+    sources: Sequence[SourceFacts], limits: CompactionLimits, *, busy: bool = False
 ) -> CompactionChoice | None:
-    """The best set among one tablet and group's references, or ``None`` to leave them alone."""
+    """The best set among one tablet and group's references, or ``None`` to leave them alone.
+
+    ``busy`` says that writers fill the memory as quickly as it is flushed.
+    """
     by_size = sorted(sources, key=lambda source: (source.used_bytes, source.name))
-    best = _best_smallest(by_size, limits) if len(by_size) >= limits.sources_min else None
+    sources_min = max(limits.sources_min, limits.busy_sources_min if busy else 0)
+    best = _best_smallest(by_size, limits) if len(by_size) >= sources_min else None
     wasteful = [source for source in by_size if _is_wasteful(source, limits)]
     for source in wasteful:
         choice = CompactionChoice((source.name,), source.garbage_ratio / max(source.used_bytes, 1))

@@ -14,7 +14,8 @@ from functools import partial
 from stele.env.failpoints import declare, failpoint
 from stele.errors import SteleError
 from stele.kernels.block import Block
-from stele.kernels.compact import CompactionPlan, compact
+from stele.kernels.compact import CompactionPlan, compaction_rule
+from stele.kernels.merger import merge_parts
 from stele.kernels.search import slice_rows
 from stele.kernels.sources import Source
 from stele.model.groups import HIDDEN_GROUP, Group
@@ -36,6 +37,10 @@ AFTER_FRAGMENTS = declare("tablet.flush.after_fragments")
 
 KEEP_EVERYTHING = CompactionPlan(horizon=-1)
 """A flush drops nothing: below no txn is anything superfluous."""
+
+MERGED_CELLS = 65_536
+"""Cells merged and copied at a time: the memory of one copy serves for the next, and memory that
+was never touched before is dear."""
 
 FlushDone = Callable[[SteleError | None], None]
 
@@ -130,9 +135,18 @@ def _span(blocks: Sequence[Block]) -> RowRange:
 
 
 def _parts(blocks: Sequence[Block]) -> tuple[RowRange, ...]:
-    """Cut where the largest block has its middle row: all blocks have about the same rows."""
-    largest = max(blocks, key=lambda block: block.count)
-    return cut(sum(block.count for block in blocks), largest.row(largest.count // 2))
+    """Cut at the row that has about as many cells before it as behind it.
+
+    Each block speaks for its cells with its middle row, whether all blocks have the same rows or
+    each has rows of its own.
+    """
+    cells = sum(block.count for block in blocks)
+    middle, before = b"", 0
+    for row, count in sorted((block.row(block.count // 2), block.count) for block in blocks):
+        middle, before = row, before + count
+        if 2 * before >= cells:
+            break
+    return cut(cells, middle)
 
 
 def write_groups(
@@ -155,7 +169,8 @@ def merged(blocks: Sequence[Block], schema: Schema, group: Group) -> Iterator[Bl
     if group is HIDDEN_GROUP:
         blocks = [hidden for block in blocks if (hidden := hidden_cells(block)).count]
     sources = [Source(block, columns) for block in blocks]
-    return iter(compact(sources, KEEP_EVERYTHING).gather())
+    for selection in merge_parts(sources, compaction_rule(KEEP_EVERYTHING), MERGED_CELLS):
+        yield from selection.gather()
 
 
 def fragment_options(group: Group) -> FragmentOptions:

@@ -37,7 +37,10 @@ from stele.tablet.table_state import TableState
 from stele.tablet.tablet_sizes import row_samples, tablet_bytes
 
 RECENT_RUNS_MERGED = 16
-"""Recent runs in a table's memory at which a look at its tiers is worth it."""
+"""Recent runs in a table's memory at which a look at its tiers is worth it, if there are reads."""
+
+UNREAD_RUNS_MERGED = 192
+"""The same while nobody reads: a bulk load should not copy its cells again and again."""
 
 COMPACTIONS_MAX = 2
 """Compactions that are started while so many run: none. Each writes with up to two threads."""
@@ -106,7 +109,9 @@ class Maintenance:
             or self.engine.memory_bytes >= limits.budget_bytes * 3 // 4
         ):
             self.flush_if_due()
-        elif len(state.memory.version.recent) >= RECENT_RUNS_MERGED and not state.merging:
+        elif not state.merging and len(state.memory.version.recent) >= (
+            RECENT_RUNS_MERGED if state.was_read else UNREAD_RUNS_MERGED
+        ):
             start_memory_merge(self.engine, state)
 
     def flush_if_due(self) -> None:

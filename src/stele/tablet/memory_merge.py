@@ -16,6 +16,7 @@ def start_memory_merge(engine: Engine, state: TableState) -> bool:
         if plan is None:
             return False
         state.merging = True
+        state.was_read = False
     engine.world.tasks.spawn(f"merge memory of {state.name}", lambda: _run(engine, state, plan))
     return True
 

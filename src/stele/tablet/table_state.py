@@ -65,6 +65,8 @@ class TableState:
         """Everything at or below is in fragments whose configs are saved."""
         self.flushing = False
         self.merging = False
+        self.was_read = False
+        """Since memory was last merged: nobody else needs it to be in few runs."""
         self.compacting: set[str] = set()
         """Tablets with a compaction under way."""
         self.takes_writes = True
@@ -74,6 +76,7 @@ class TableState:
 
     def view(self) -> TableView:
         """A layout and a memory that belong together. Takes no lock."""
+        self.was_read = True
         while True:
             layout = self.layout
             memory = self.memory.version

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from stele.kernels.compact import CompactionPlan, compaction_rule
 from stele.kernels.merge import MERGE_RULE
 from stele.kernels.merge_rows import DONE, PAUSED
-from stele.kernels.merger import Merger, Rule
+from stele.kernels.merger import Merger, Rule, merge_parts, merge_whole
 from stele.kernels.resolve import ReadView, read_rule
 from stele.kernels.sources import Source
 from stele.model.cells import Cell
@@ -115,3 +115,19 @@ def test_columns_of_a_rule_leave_the_others_out() -> None:
     rule = read_rule(ReadView(columns=ColumnSet.all_but("g")))
     assert merged([Reference(cells)], rule) == [[cells[0], cells[2]]]
     assert oracle.read([Reference(cells)], columns=ColumnSet.all_but("g")) == [cells[0], cells[2]]
+
+
+@settings(max_examples=60)
+@given(st.data(), st.integers(1, 9))
+def test_parts_of_a_merge_are_the_whole(data: st.DataObject, cells: int) -> None:
+    sources = sources_of(data.draw(strategies.references(data.draw(strategies.worlds))))
+    for rule in RULES.values():
+        whole = cells_of(merge_whole(sources, rule).gather())
+        parts = [cells_of(part.gather()) for part in merge_parts(sources, rule, cells)]
+        assert [cell for part in parts for cell in part] == whole
+        for before, after in pairwise(parts):
+            assert before[-1].row < after[0].row
+
+
+def test_a_merge_of_nothing_has_no_parts() -> None:
+    assert list(merge_parts([], MERGE_RULE, 1)) == []

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from stele.env.memory import SeededRandom
 from stele.env.memory_fs import MemoryFileSystem
 from stele.env.ports import FileSystem
+from stele.kernels.block import Block
 from stele.kernels.row_records import encode_record, records_to_block
 from stele.model.cells import Cell, batch_to_cells, cells_to_batch
 from stele.storage.log_parts import (
@@ -15,7 +16,7 @@ from stele.storage.log_parts import (
     batch_commit,
     decode_batch,
     decode_body,
-    encode_batch,
+    encode_block,
     rows_commit,
 )
 from stele.storage.log_reader import Entry, LogReader
@@ -51,7 +52,7 @@ def rows(txn: int, table: str = TABLE, count: int = 1, value: bytes = b"value") 
 def batch(txn: int, table: str = TABLE, count: int = 3, value: bytes = b"value") -> Commit:
     """A commit of ``count`` cells as Arrow."""
     cells = sorted((cell(txn, b"row%d" % number, value) for number in range(count)), key=Cell.key)
-    return batch_commit(table, txn, encode_batch(cells_to_batch(cells)))
+    return batch_commit(table, txn, encode_block(Block.from_batch(cells_to_batch(cells))))
 
 
 def new_writer(fs: FileSystem, *, roll_bytes: int = 1 << 20, clock: int = 0) -> LogWriter:

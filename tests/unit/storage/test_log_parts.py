@@ -8,6 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stele.errors import Corruption, InvalidArgument, LimitExceeded
+from stele.kernels.block import Block
+from stele.kernels.requests import request_block
 from stele.kernels.row_records import records_to_block
 from stele.model.cells import (
     MUTATIONS,
@@ -18,6 +20,7 @@ from stele.model.cells import (
     cells_to_batch,
 )
 from stele.storage import log_parts
+from stele.storage.ipc_message import LOGGED
 from stele.storage.log_parts import (
     JOIN_BYTES_MAX,
     Body,
@@ -29,7 +32,7 @@ from stele.storage.log_parts import (
     decode_batch,
     decode_body,
     decode_release,
-    encode_batch,
+    encode_block,
     encode_body,
     release_commit,
     released_file,
@@ -107,33 +110,39 @@ def test_a_batch_comes_back_with_its_txn() -> None:
         Cell(b"a", "f", b"q", 5, b"value", txn=8),
         Cell(b"b", "g", b"", -5, b"", txn=8),
     ]
-    assert decoded(batch_commit(TABLE, 8, encode_batch(cells_to_batch(cells)))) == cells
+    assert decoded(committed(8, cells)) == cells
+
+
+def committed(txn: int, cells: list[Cell]) -> Commit:
+    return batch_commit(TABLE, txn, encode_block(Block.from_batch(cells_to_batch(cells))))
 
 
 def test_a_slice_of_a_batch_is_written_alone() -> None:
     cells = [cell(1, b"row%03d" % number) for number in range(500)]
-    content = encode_batch(cells_to_batch(cells).slice(100, 2))
+    content = encode_block(Block.from_batch(cells_to_batch(cells).slice(100, 2)))
     assert sum(memoryview(buffer).nbytes for buffer in content) < 1_000
     assert decoded(batch_commit(TABLE, 1, content)) == cells[100:102]
 
 
 def test_mutations_need_no_txn_column() -> None:
     cells = cells_to_batch([cell(3)])
-    content = encode_batch(cells.select(MUTATIONS.names))
+    content = encode_block(request_block(cells.select(MUTATIONS.names)))
     assert decoded(batch_commit(TABLE, 3, content)) == [cell(3)]
 
 
 def test_a_put_without_a_timestamp_gets_the_txn_and_its_place() -> None:
     future = Cell(b"r", "f", b"q", 500, b"future")
     unset = Cell(b"r", "f", b"q", TIMESTAMP_MAX, b"unset")
-    content = encode_batch(cells_to_batch([unset, future]))
+    content = encode_block(Block.from_batch(cells_to_batch([unset, future])))
     found = decoded(batch_commit(TABLE, 77, content))
     assert [(each.timestamp, each.value) for each in found] == [(500, b"future"), (77, b"unset")]
 
 
 def test_an_erasure_without_a_bound_keeps_it() -> None:
     erasure = Cell(b"r", "f", b"", TIMESTAMP_MAX, op=Op.ERASE_FAMILY, txn=5)
-    assert decoded(batch_commit(TABLE, 5, encode_batch(cells_to_batch([erasure])))) == [erasure]
+    assert decoded(
+        batch_commit(TABLE, 5, encode_block(Block.from_batch(cells_to_batch([erasure]))))
+    ) == [erasure]
 
 
 @given(
@@ -141,7 +150,7 @@ def test_an_erasure_without_a_bound_keeps_it() -> None:
 )
 def test_any_batch_comes_back(keys: list[tuple[bytes, str]]) -> None:
     cells = sorted({Cell(row, family, b"q", 1, row, txn=2) for row, family in keys}, key=Cell.key)
-    assert decoded(batch_commit(TABLE, 2, encode_batch(cells_to_batch(cells)))) == cells
+    assert decoded(committed(2, cells)) == cells
 
 
 @pytest.mark.parametrize("table", ["", "t" * 256, "ü" * 128])
@@ -207,8 +216,9 @@ def test_any_changed_byte_is_read_or_corruption(position: int, change: int) -> N
 def test_values_that_mean_nothing_are_corruption(
     column: str, values: pa.Array, reason: str
 ) -> None:
-    head, body = encode_batch(cells_to_batch([cell(1)]))
-    logged = pa.ipc.read_record_batch(pa.py_buffer(body), log_parts.LOGGED)
+    head, *message = encode_block(Block.from_batch(cells_to_batch([cell(1)])))
+    body = b"".join(bytes(memoryview(piece)) for piece in message)
+    logged = pa.ipc.read_record_batch(pa.py_buffer(body), LOGGED)
     index = logged.schema.get_field_index(column)
     bad = logged.set_column(index, logged.schema.field(index), values).serialize()
     with pytest.raises(Corruption, match=reason):

@@ -19,7 +19,7 @@ from stele.storage.log_parts import (
     PartKind,
     batch_commit,
     clock_commit,
-    encode_batch,
+    encode_block,
     rows_commit,
 )
 from stele.storage.log_reader import LogReader
@@ -51,7 +51,7 @@ def as_commit(table: str, cells: list[Cell], *, small: bool) -> Commit:
     txn = cells[0].txn
     if small:
         return rows_commit(table, txn, [record(each) for each in cells])
-    return batch_commit(table, txn, encode_batch(cells_to_batch(cells)))
+    return batch_commit(table, txn, encode_block(Block.from_batch(cells_to_batch(cells))))
 
 
 def replayed(fs: MemoryFileSystem, tables: set[str] | None = None) -> dict[str, list[Cell]]:

@@ -338,6 +338,31 @@ def test_the_best_of_all_groups_is_planned() -> None:
     assert len(references) == 2
 
 
+def test_large_files_that_continue_one_another_count_as_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    limits = CompactionLimits(sources_min=2)
+    backend = open_backend(memory_world(), EngineOptions(background=False, compaction=limits))
+    table = backend.create_table("t", NO_HISTORY)
+    for row in (b"a", b"b", b"c"):
+        put(table, row)
+        table.flush()
+
+    def planned() -> tuple[str, tuple[Reference, ...]] | None:
+        return plan_compaction(table._engine, table._state, config_of(table, b"a"))
+
+    small = planned()
+    assert small is not None
+    assert len(small[1]) == 3
+    monkeypatch.setattr("stele.tablet.compaction.RUN_FILE_BYTES_MIN", 1)
+    assert planned() is None
+    put(table, b"b")
+    table.flush()
+    overlapping = planned()
+    assert overlapping is not None
+    assert len(overlapping[1]) == 4
+
+
 def test_only_columns_keeps_row_erasures() -> None:
     erased = Cell(b"a", "", b"", 9, b"", Op.ERASE_ROW, 9)
     mixed = block(erased, cell(b"a"), cell(b"a", "g"))

@@ -34,6 +34,13 @@ def test_the_width_is_bounded() -> None:
     assert len(choice.names) == LIMITS.sources_max
 
 
+def test_while_writers_wait_more_references_are_left_alone() -> None:
+    limits = CompactionLimits(sources_min=4, busy_sources_min=6)
+    assert choose_compaction(whole(*[1] * 5), limits) is not None
+    assert choose_compaction(whole(*[1] * 5), limits, busy=True) is None
+    assert choose_compaction(whole(*[1] * 6), limits, busy=True) is not None
+
+
 def test_a_wasteful_reference_is_rewritten_on_its_own() -> None:
     fenced = SourceFacts("half", used_bytes=10, file_bytes=100)
     erased = SourceFacts("erased", used_bytes=10, file_bytes=10, garbage_ratio=0.9)
