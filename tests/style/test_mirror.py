@@ -11,7 +11,8 @@ from tests.style import repository
 
 WITHOUT_A_TEST_OF_THEIR_OWN: dict[str, str] = {
     "src/stele/client/backend.py": "interfaces only; tests/unit/client runs over each backend",
-    "src/stele/coordination/ports.py": "interfaces only; tests/unit/coordination/test_local.py",
+    "src/stele/coordination/metastore_port.py": "interfaces only; tests/unit/coordination",
+    "src/stele/coordination/ports.py": "interfaces only; tests/unit/coordination",
     "src/stele/env/ports.py": "interfaces only; tests/conformance runs them over every version",
 }
 """Modules that are tested elsewhere, and where."""

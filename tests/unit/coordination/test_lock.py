@@ -1,0 +1,41 @@
+"""A fenced lock: what is written under it is written by its holder."""
+
+from __future__ import annotations
+
+import pytest
+
+from stele.coordination.lock import FencedLock
+from stele.errors import DeadlineExceeded, SessionExpired
+from stele.protocol.metastore_values import Put
+from tests.unit.coordination.direct_metastore import DirectMetastore
+
+
+def test_the_holder_writes() -> None:
+    metastore = DirectMetastore()
+    with FencedLock(metastore, metastore.session(), "/locks/x") as lock:
+        assert lock.token > 0
+        lock.write(Put("/a", b"1"), Put("/b", b"1"))
+    assert [item.key for item in metastore.range("/")] == ["/a", "/b"]
+    assert metastore.machine.lock("/locks/x").holders == ()
+
+
+def test_one_whose_session_ended_writes_nothing() -> None:
+    metastore = DirectMetastore()
+    first = metastore.session()
+    with FencedLock(metastore, first, "/locks/x") as lock:
+        first.expire()
+        with FencedLock(metastore, metastore.session(), "/locks/x") as other:
+            assert other.token > lock.token
+            with pytest.raises(SessionExpired, match="nothing was written"):
+                lock.write(Put("/a", b"late"))
+    assert metastore.get("/a") is None
+
+
+def test_two_do_not_hold_it() -> None:
+    metastore = DirectMetastore()
+    with (
+        FencedLock(metastore, metastore.session(), "/locks/x"),
+        pytest.raises(DeadlineExceeded),
+        FencedLock(metastore, metastore.session(), "/locks/x"),
+    ):
+        pass
