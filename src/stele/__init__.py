@@ -77,23 +77,26 @@ __all__ = [
 ]
 
 
-def open(path: str | os.PathLike[str], options: EngineOptions | None = None) -> Database:  # noqa: A001
+def open(  # noqa: A001
+    path: str | os.PathLike[str],
+    options: EngineOptions | None = None,
+    *,
+    attach: bool = True,
+) -> Database:
     """Open the database in a directory, which is made if it is missing.
 
-    One process owns the directory until it closes the database; ``DirectoryInUse`` for others.
+    One process owns the directory until it closes the database. Others that open it meanwhile
+    attach to the owner and work the same, for as long as it stays; the ``options`` are the owner's.
+    With ``attach=False`` they are refused with ``DirectoryInUse``.
 
     >>> import stele, tempfile
     >>> with stele.open(tempfile.mkdtemp()) as db:
     ...     db.tables()
     []
     """
-    from stele.client.database import Database
-    from stele.client.waiting import ClientWorld
-    from stele.cluster.embedded import open_embedded
+    from stele.cluster.attach import open_database
 
-    backend = open_embedded(os.fspath(path), options)
-    world = backend.store.world
-    return Database(backend, ClientWorld(world.clock, world.random), f"the database in {path}")
+    return open_database(os.fspath(path), options, attach=attach)
 
 
 def __getattr__(name: str) -> Any:

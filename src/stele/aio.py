@@ -15,7 +15,7 @@ __all__ = ["AsyncBatch", "AsyncDatabase", "AsyncScan", "AsyncTable", "AsyncTrans
 
 
 async def open(  # noqa: A001
-    path: str | os.PathLike[str], options: EngineOptions | None = None
+    path: str | os.PathLike[str], options: EngineOptions | None = None, *, attach: bool = True
 ) -> AsyncDatabase:
     """Open the database in a directory; see ``stele.open``."""
-    return AsyncDatabase(await asyncio.to_thread(stele.open, path, options))
+    return AsyncDatabase(await asyncio.to_thread(stele.open, path, options, attach=attach))

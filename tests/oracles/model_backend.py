@@ -92,7 +92,13 @@ class ModelTable:
     floor: int = 0
     """Reads below are refused: what was there has been truncated."""
     dropped: bool = False
+    requests: dict[tuple[bytes, bytes], tuple[int, int]] = field(default_factory=dict)
+    """First row and client of requests that were named: their last number and its txn."""
     open_scans: list[ModelScan] = field(default_factory=list)
+
+    def within(self, timeout_us: int) -> ModelTable:
+        assert timeout_us >= 0
+        return self
 
     def apply(
         self,
@@ -101,17 +107,22 @@ class ModelTable:
         max_txn: int | None = None,
         identity: tuple[bytes, int] | None = None,
     ) -> Done:
-        assert identity is None, "the model does not know requests again"
         self.backend.check_open()
         batch = mutations.to_arrow() if isinstance(mutations, MutationBatch) else mutations
         validate_mutations(batch, self.schema)
         if not batch.num_rows:
             raise InvalidCells("a batch has at least one mutation")
         rows = set(batch.column("row").to_pylist())
+        if identity is not None:
+            known = self.requests.get((min(rows), identity[0]))
+            if known is not None and known[0] >= identity[1]:
+                return Done(known[1])
         if max_txn is not None and any(c.txn > max_txn and c.row in rows for c in self.cells):
             raise StaleRow(f"a row of table {self.name!r} changed after txn {max_txn}")
         txn = self.backend.next_txn()
         self.cells += batch_to_cells(stamp(batch, txn))
+        if identity is not None:
+            self.requests[min(rows), identity[0]] = (identity[1], txn)
         return Done(txn)
 
     def read_row(

@@ -15,7 +15,11 @@ async def test_a_database_is_opened_and_reopened(tmp_path: Path) -> None:
         table = await db.create_table("t")
         await table.put(b"a", {"f:q": b"1"})
         with pytest.raises(DirectoryInUse):
-            await stele.aio.open(tmp_path / "db")
+            await stele.aio.open(tmp_path / "db", attach=False)
+        async with await stele.aio.open(tmp_path / "db") as attached:
+            row = await (await attached.table("t")).get(b"a")
+            assert row is not None
+            assert row["f:q"] == b"1"
     async with await stele.aio.open(tmp_path / "db") as db:
         row = await (await db.table("t")).get(b"a")
         assert row is not None

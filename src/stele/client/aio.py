@@ -79,11 +79,12 @@ class AsyncTransaction:
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         inner = self._inner
-        inner.ended = True
-        if kind is None and inner.mutations:
-            pending = await insist(
-                inner.deadline, lambda: inner.core.apply(inner.mutations, inner.read_txn)
-            )
+        if kind is not None:
+            inner.ended = True
+            return
+        # A store in another process is asked whether the row is stale: that may take a moment.
+        pending = await self._workers.run(inner.start_commit)
+        if pending is not None:
             inner.txn = await durable(pending, inner.deadline)
 
 
@@ -139,7 +140,7 @@ class AsyncTable:
 
     async def _commit(self, request: MutationBatch, timeout: Timeout) -> int:
         deadline = self._core.world.deadline(timeout)
-        pending = await insist(deadline, lambda: self._core.apply(request))
+        pending = await insist(deadline, lambda: self._core.apply(request, deadline))
         return await durable(pending, deadline)
 
     def batch(self, *, timeout: Timeout = None) -> AsyncBatch:

@@ -83,7 +83,7 @@ class AsyncBatch:
             await self._end_one()
         deadline = self._core.world.deadline(self._timeout)
         with naming(lambda: buffer.rows):
-            pending = await insist(deadline, lambda: self._core.apply(buffer.mutations))
+            pending = await insist(deadline, lambda: self._core.apply(buffer.mutations, deadline))
         self._parts.append(Part(lambda: buffer.rows, pending))
 
     async def _end_one(self) -> None:

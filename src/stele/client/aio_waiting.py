@@ -57,9 +57,7 @@ async def durable(pending: Pending, deadline: Deadline) -> int:
         async with asyncio.timeout(deadline.remaining_us() / US_PER_SECOND):
             await decided
     except TimeoutError:
-        raise DeadlineExceeded(
-            f"the commit of txn {pending.txn} was not durable within its timeout"
-        ) from None
+        raise DeadlineExceeded("the commit was not durable within its timeout") from None
     return pending.txn
 
 

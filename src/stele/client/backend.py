@@ -37,7 +37,7 @@ class Pending(Protocol):
 
     @property
     def txn(self) -> int:
-        """The txn it has, durable or not yet."""
+        """The txn it has; a store in another process says it once it is durable, until then 0."""
 
     def wait(self, timeout_us: int | None = None) -> int:
         """Return the txn when it is durable, or raise why it is not; see ``DeadlineExceeded``."""
@@ -101,6 +101,9 @@ class TableBackend(Protocol):
     @property
     def schema(self) -> Schema: ...
 
+    def within(self, timeout_us: int) -> TableBackend:
+        """The same table for calls that may take so long; a local store is quick by itself."""
+
     def apply(
         self,
         mutations: MutationBatch | pa.RecordBatch,
@@ -113,6 +116,7 @@ class TableBackend(Protocol):
         ``max_txn``: raise ``StaleRow`` if a row of the batch has changed, or may have, after it.
         ``identity``: the client's name and the number of this request. Sent again after an unknown
         outcome, with the same first row, it takes effect once and is answered with the same txn.
+        A store in another process names its requests itself and takes none.
         ``Throttled`` when a budget is full: wait and try again.
         """
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, Self
 
@@ -28,9 +28,16 @@ class Database:
     (2, ['users'])
     """
 
-    def __init__(self, backend: Backend, world: ClientWorld, what: str = "the database") -> None:
+    def __init__(
+        self,
+        backend: Backend,
+        world: ClientWorld,
+        what: str = "the database",
+        before_close: Callable[[], None] | None = None,
+    ) -> None:
         self._backend = backend
         self._world = world
+        self._before_close = before_close
         self._handle = Handle(what)
         self._cores: dict[str, TableCore] = {}
         self._lock = threading.Lock()
@@ -114,6 +121,8 @@ class Database:
         if not self._handle.closed:
             self._handle.check()
             self._handle.closed = True
+            if self._before_close is not None:
+                self._before_close()
             self._backend.close()
 
     def __enter__(self) -> Self:

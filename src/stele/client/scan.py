@@ -127,7 +127,9 @@ class Scan:
         """Begin to read; the caller closes the stream."""
         self.core.handle.check()
         deadline = self.core.world.deadline(self.timeout)
-        return deadline.insist(lambda: self.core.backend.scan(spec))
+        if self.timeout is None:
+            return deadline.insist(lambda: self.core.backend.scan(spec))
+        return deadline.insist(lambda: self.core.timely(deadline).scan(spec))
 
     def cells(self, spec: ScanSpec) -> Generator[pa.RecordBatch, None, None]:
         """The batches of one run."""

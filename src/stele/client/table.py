@@ -184,7 +184,7 @@ class Table:
         rows = tuple(map(encoder.row, keys))
         many = ReadSpec(rows=rows, **fields_of(spec))
         deadline = core.world.deadline(timeout)
-        cells, txn = deadline.insist(lambda: core.backend.read_rows(many))
+        cells, txn = deadline.insist(lambda: core.timely(deadline).read_rows(many))
         return Rows(rows, cells, txn, encoder.schema)
 
     def scan(

@@ -103,11 +103,18 @@ class TableCore:
         return batch
 
     def apply(
-        self, mutations: MutationBatch | pa.RecordBatch, max_txn: int | None = None
+        self,
+        mutations: MutationBatch | pa.RecordBatch,
+        deadline: Deadline,
+        max_txn: int | None = None,
     ) -> Pending:
         """Hand a commit to the store, once."""
         self.handle.check()
-        return self.backend.apply(mutations, max_txn=max_txn)
+        return self.timely(deadline).apply(mutations, max_txn=max_txn)
+
+    def timely(self, deadline: Deadline) -> TableBackend:
+        """The table, for a call that has to end by then."""
+        return self.backend.within(deadline.remaining_us())
 
     def start(
         self,
@@ -116,7 +123,7 @@ class TableCore:
         max_txn: int | None = None,
     ) -> Pending:
         """Hand a commit to the store, waiting while it is full."""
-        return deadline.insist(lambda: self.apply(mutations, max_txn))
+        return deadline.insist(lambda: self.apply(mutations, deadline, max_txn))
 
     # Reading.
 
@@ -159,7 +166,7 @@ class TableCore:
             except RETRIED:
                 pass
         deadline = self.world.deadline(timeout)
-        return deadline.insist(lambda: self.backend.read_row(row, spec))[0]
+        return deadline.insist(lambda: self.timely(deadline).read_row(row, spec))[0]
 
     # Reading, deciding, writing.
 
@@ -179,7 +186,7 @@ class TableCore:
         for _ in range(UPDATE_TRIES_MAX):
             with self.locks.hold(row, deadline):
                 found, txn = deadline.insist(
-                    lambda: self.backend.read_row(row, spec, Visibility.LATEST)
+                    lambda: self.timely(deadline).read_row(row, spec, Visibility.LATEST)
                 )
                 decision = decide(found)
                 if decision.mutations is None:

@@ -46,7 +46,9 @@ class TransactionCore:
         return None if found is None else Row(self.row, found, self.core.schema)
 
     def _read(self, spec: CellSpec, visibility: Visibility) -> tuple[RowCells | None, int]:
-        return self.deadline.insist(lambda: self.core.backend.read_row(self.row, spec, visibility))
+        return self.deadline.insist(
+            lambda: self.core.timely(self.deadline).read_row(self.row, spec, visibility)
+        )
 
     def put(self, values: Values, timestamp: Moment | None) -> None:
         """Remember a put."""

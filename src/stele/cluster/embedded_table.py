@@ -60,6 +60,10 @@ class EmbeddedTable:
     def schema(self) -> Schema:
         return self._state.layout.schema
 
+    def within(self, timeout_us: int) -> EmbeddedTable:  # noqa: ARG002
+        """Itself: nothing here waits for another process."""
+        return self
+
     # Writing and reading.
 
     def apply(

@@ -48,12 +48,13 @@ def newest_values(cells: RowCells | None) -> dict[Coordinates, bytes]:
     values: dict[Coordinates, bytes] = {}
     if cells is None:
         return values
-    for family, qualifier, _, _, value in _unpacked(cells):
+    for family, qualifier, _, _, value in unpacked(cells):
         values.setdefault((family, qualifier), value)
     return values
 
 
-def _unpacked(cells: RowCells) -> Iterable[PackedCell]:
+def unpacked(cells: RowCells) -> Iterable[PackedCell]:
+    """The cells of a row as plain tuples, however they came."""
     if not isinstance(cells, pa.RecordBatch):
         packed: PackedCells = cells
         return packed
@@ -108,7 +109,7 @@ class Row(Mapping[ColumnName, Any]):
         column = Column.parse(name)
         return [
             (timestamp, self._decoded(column, value))
-            for family, qualifier, timestamp, _, value in _unpacked(self._cells)
+            for family, qualifier, timestamp, _, value in unpacked(self._cells)
             if family == column.family and qualifier == column.qualifier
         ]
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import stele
@@ -23,7 +24,15 @@ def over(backend: ModelBackend, pause: Callable[[int], None] | None = None) -> D
     return Database(backend, world)
 
 
-BACKENDS: dict[str, Callable[[Path], Database]] = {
+@contextmanager
+def attached_database(folder: Path) -> Iterator[Database]:
+    """The database of a directory that somebody else owns."""
+    with stele.open(folder), stele.open(folder) as database:
+        yield database
+
+
+BACKENDS: dict[str, Callable[[Path], AbstractContextManager[Database]]] = {
     "model": model_database,
     "embedded": stele.open,
+    "attached": attached_database,
 }

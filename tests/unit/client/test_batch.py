@@ -102,6 +102,10 @@ class SlowTable:
         self.schema = table.schema
         self.id, self.name = table.id, table.name
 
+    def within(self, timeout_us: int) -> SlowTable:
+        assert timeout_us > 0
+        return self
+
     def apply(
         self,
         mutations: MutationBatch,

@@ -1,0 +1,252 @@
+"""One directory, many processes: the owner serves the others through a Unix socket.
+
+Whoever holds the directory's lock owns it. The owner listens on a socket in the directory and says
+so in ``owner.json``; others that open the directory find it there and attach. The lock is the
+only truth: the file and the socket of an owner that was killed stay behind, refuse connections, and
+are replaced by the next owner.
+
+A socket's path has at most 107 bytes. Where the directory's is longer, or its file system takes no
+sockets, the socket lies in a private temporary directory, which the file names.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import tempfile
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from stele.client.backend import Backend
+from stele.client.database import Database
+from stele.client.remote import RemoteBackend
+from stele.client.remote_link import RemoteLink
+from stele.client.waiting import US_PER_SECOND, ClientWorld, pause_thread
+from stele.cluster.embedded import open_embedded
+from stele.env.real import SystemClock, SystemRandom
+from stele.errors import DirectoryInUse, GiveUp, RetryLater, SteleError, Unavailable
+from stele.protocol.tables import STATUS, TABLE_LIMITS, Nothing
+from stele.rpc.addresses import UNIX_PATH_BYTES_MAX, UNIX_PREFIX
+from stele.rpc.identity import Role
+from stele.rpc.server import Server, ServerOptions
+from stele.rpc.service import Binding
+from stele.rpc.sync import LoopThread
+from stele.tablet.options import EngineOptions
+from stele.tserver.table_service import TableService
+
+OWNER_FILE: Final = "owner.json"
+SOCKET_FILE: Final = "socket"
+OWNER_FORMAT: Final = 1
+
+PRIVATE_PREFIX: Final = "stele-"
+SHORT_TEMPORARY: Final = "/tmp"  # noqa: S108 - the directory made in it is private
+"""Where ``TMPDIR`` itself is too long a path."""
+
+OPEN_WAIT_US: Final = 30 * US_PER_SECOND
+"""An owner that is just starting, or ending, is waited for this long."""
+
+LOOK_AGAIN_US: Final = 50_000
+
+FIRST_CALL_US: Final = 5 * US_PER_SECOND
+
+CLOSE_GRACE_S: Final = 2.0
+
+log = logging.getLogger("stele.attach")
+
+
+class OwnerRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """What ``owner.json`` says."""
+
+    format: int
+    pid: int
+    address: str
+    """Empty while the owner serves nobody."""
+
+
+def read_owner(path: str) -> OwnerRecord | None:
+    """Who says that it owns a directory; ``None`` if nobody does."""
+    try:
+        with open(os.path.join(path, OWNER_FILE), "rb") as file:
+            return msgspec.json.decode(file.read(), type=OwnerRecord)
+    except (OSError, ValueError):
+        return None
+
+
+class OwnerLocation:
+    """Where the owner of a directory is, whoever that is by now: the ``Location`` of a link."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def address(self) -> str:
+        """The address of the owner; ``Unavailable`` while there is none."""
+        owner = read_owner(self._path)
+        if owner is None:
+            raise Unavailable(
+                f"the process that owned the database in {self._path!r} has closed it: open it "
+                f"again, and this process owns it"
+            )
+        if not owner.address:
+            raise Unavailable(
+                f"process {owner.pid} owns the database in {self._path!r} and serves nobody"
+            )
+        return owner.address
+
+    def explain(self, error: SteleError) -> SteleError:
+        """Whether the owner closed the database, or is gone without a word."""
+        try:
+            self.address()
+        except Unavailable as reason:
+            return reason
+        owner = read_owner(self._path)
+        who = "the process" if owner is None else f"process {owner.pid}"
+        return Unavailable(
+            f"{who}, which owned the database in {self._path!r}, does not answer any more: open it "
+            f"again; what was acknowledged is there ({error})"
+        )
+
+
+class OwnerServer:
+    """Serves an open store to other processes until it is closed. Any thread may close it."""
+
+    def __init__(self, path: str, backend: Backend, more: Iterable[Binding] = ()) -> None:
+        self._path = path
+        self._private: str | None = None
+        self._thread = LoopThread("stele-attach")
+        self._tables = TableService(backend, SystemRandom())
+        bindings = (*self._tables.bindings(), *more)
+        self._server = self._thread.run(_make_server(bindings, f"pid {os.getpid()}"))
+        _remove_private(read_owner(path))
+        self.address = self._listen()
+        _write_owner(path, self.address)
+
+    def close(self) -> None:
+        """Answer what is under way, then be gone."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(os.path.join(self._path, OWNER_FILE))
+        if self._thread.is_usable:
+            self._thread.run(self._server.close(CLOSE_GRACE_S))
+            self._thread.close()
+        self._tables.close()
+        if self._private is not None:
+            with contextlib.suppress(OSError):
+                os.rmdir(self._private)
+
+    def _listen(self) -> str:
+        path = os.path.join(os.path.realpath(self._path), SOCKET_FILE)
+        if len(os.fsencode(path)) <= UNIX_PATH_BYTES_MAX:
+            try:
+                return self._listen_at(path)
+            except SteleError as error:
+                log.info("no socket in %s, so in a temporary directory: %s", self._path, error)
+        self._private = _private_directory()
+        try:
+            return self._listen_at(os.path.join(self._private, SOCKET_FILE))
+        except SteleError as error:
+            log.warning("other processes cannot attach to %s: %s", self._path, error)
+            return ""
+
+    def _listen_at(self, path: str) -> str:
+        async def listen() -> str:
+            return self._server.listen(f"{UNIX_PREFIX}{path}")
+
+        return self._thread.run(listen())
+
+
+async def _make_server(bindings: tuple[Binding, ...], name: str) -> Server:
+    return Server(bindings, ServerOptions(role=Role.TABLET, name=name, limits=TABLE_LIMITS))
+
+
+def _private_directory() -> str:
+    """A directory of our own with a short name."""
+    room = UNIX_PATH_BYTES_MAX - len(SOCKET_FILE) - len(PRIVATE_PREFIX) - len("/12345678/")
+    usual = tempfile.gettempdir()
+    base = usual if len(os.fsencode(usual)) <= room else SHORT_TEMPORARY
+    return tempfile.mkdtemp(prefix=PRIVATE_PREFIX, dir=base)
+
+
+def _remove_private(owner: OwnerRecord | None) -> None:
+    """Tidy up after an owner that died: its socket, if that lies in a directory of its own."""
+    if owner is None:
+        return
+    path = owner.address.removeprefix(UNIX_PREFIX)
+    directory = os.path.dirname(path)
+    if os.path.basename(directory).startswith(PRIVATE_PREFIX):
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+            os.rmdir(directory)
+
+
+def _write_owner(path: str, address: str) -> None:
+    """Say who serves. It need not survive a power failure: nor does the owner."""
+    record = OwnerRecord(format=OWNER_FORMAT, pid=os.getpid(), address=address)
+    target = os.path.join(path, OWNER_FILE)
+    with open(f"{target}.new", "wb") as file:
+        file.write(msgspec.json.encode(record))
+    os.replace(f"{target}.new", target)
+
+
+# ---- opening -------------------------------------------------------------------------------
+
+
+def open_database(
+    path: str,
+    options: EngineOptions | None = None,
+    *,
+    attach: bool = True,
+    serve: bool = True,
+) -> Database:
+    """Own the directory, or attach to its owner; whoever comes first owns it.
+
+    ``serve=False`` is for short visits: others wait until this process has gone, instead of
+    depending on it.
+    """
+    clock = SystemClock()
+    ends_us = clock.monotonic_us() + OPEN_WAIT_US
+    while True:
+        try:
+            return _own(path, options, serve=serve)
+        except DirectoryInUse as error:
+            if not attach:
+                raise
+            in_use = error
+        try:
+            return _attach(path)
+        except (GiveUp, RetryLater) as error:
+            # It has just died, or closed, or does not serve yet: look who owns it now.
+            if clock.monotonic_us() > ends_us:
+                raise DirectoryInUse(
+                    f"{in_use}; attaching to it did not work either: {error}"
+                ) from error
+        pause_thread(LOOK_AGAIN_US)
+
+
+def _own(path: str, options: EngineOptions | None, *, serve: bool) -> Database:
+    backend = open_embedded(path, options)
+    world = backend.store.world
+    what = f"the database in {path}"
+    client_world = ClientWorld(world.clock, world.random)
+    if not serve:
+        return Database(backend, client_world, what)
+    try:
+        server = OwnerServer(path, backend)
+    except BaseException:
+        backend.close()
+        raise
+    return Database(backend, client_world, what, before_close=server.close)
+
+
+def _attach(path: str) -> Database:
+    world = ClientWorld(SystemClock(), SystemRandom())
+    location = OwnerLocation(path)
+    location.address()
+    link = RemoteLink(location, world, f"pid {os.getpid()}")
+    try:
+        link.call(STATUS, Nothing(), FIRST_CALL_US, repeat=True)
+    except BaseException:
+        link.close()
+        raise
+    return Database(RemoteBackend(link), world, f"the database in {path}")

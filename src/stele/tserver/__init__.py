@@ -1,0 +1,1 @@
+"""The serving side of tables: what a tablet server, or the owner of a directory, runs."""

@@ -1,0 +1,115 @@
+"""The part of the table service that operators use: tablets, files, snapshots and pins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from stele.client.aio_waiting import Workers
+from stele.client.backend import TableBackend
+from stele.protocol import tables as protocol
+from stele.rpc.service import Binding, Context
+from stele.storage.read_plan import encode_plan
+from stele.tserver.served_tables import ServedTables
+
+T = TypeVar("T")
+
+
+class TabletMethods:
+    """What takes long here waits for other threads' work: it needs a thread, not a processor."""
+
+    def __init__(self, served: ServedTables, workers: Workers) -> None:
+        self._served = served
+        self._workers = workers
+
+    def bindings(self) -> tuple[Binding, ...]:
+        """The methods of the service that concern tablets, files, snapshots and pins."""
+        return (
+            protocol.TABLETS.handled_by(self._tablets),
+            protocol.SAMPLE_KEYS.handled_by(self._sample_keys),
+            protocol.SPLIT.handled_by(self._split),
+            protocol.JOIN.handled_by(self._join),
+            protocol.FLUSH.handled_by(self._flush),
+            protocol.COMPACT.handled_by(self._compact),
+            protocol.TRUNCATE.handled_by(self._truncate),
+            protocol.SNAPSHOT.handled_by(self._snapshot),
+            protocol.DROP_SNAPSHOT.handled_by(self._drop_snapshot),
+            protocol.SNAPSHOTS.handled_by(self._snapshots),
+            protocol.PIN.handled_by(self._pin),
+            protocol.RENEW_PIN.handled_by(self._renew_pin),
+            protocol.RELEASE_PIN.handled_by(self._release_pin),
+        )
+
+    async def _on_table(self, table_id: str, work: Callable[[TableBackend], T]) -> T:
+        return await self._workers.run(lambda: work(self._served.by_id(table_id)))
+
+    async def _tablets(
+        self, _context: Context, request: protocol.TableId
+    ) -> protocol.TabletDescriptions:
+        found = await self._on_table(request.table, lambda table: table.tablets())
+        return protocol.TabletDescriptions(
+            tuple(
+                protocol.TabletDescription(
+                    one.id, one.rows, one.state, one.fragments, one.size_bytes, one.details
+                )
+                for one in found
+            )
+        )
+
+    async def _sample_keys(
+        self, _context: Context, request: protocol.SampleKeys
+    ) -> protocol.RowKeys:
+        keys = await self._on_table(request.table, lambda table: table.sample_keys(request.count))
+        return protocol.RowKeys(tuple(keys))
+
+    async def _split(self, _context: Context, request: protocol.TableRow) -> protocol.Nothing:
+        await self._on_table(request.table, lambda table: table.split(request.row))
+        return protocol.Nothing()
+
+    async def _join(self, _context: Context, request: protocol.TableRow) -> protocol.Nothing:
+        await self._on_table(request.table, lambda table: table.join(request.row))
+        return protocol.Nothing()
+
+    async def _flush(self, _context: Context, request: protocol.TableId) -> protocol.Nothing:
+        await self._on_table(request.table, lambda table: table.flush())
+        return protocol.Nothing()
+
+    async def _compact(self, _context: Context, request: protocol.TableRange) -> protocol.Nothing:
+        await self._on_table(request.table, lambda table: table.compact(request.rows))
+        return protocol.Nothing()
+
+    async def _truncate(self, _context: Context, request: protocol.TableRange) -> protocol.Nothing:
+        await self._on_table(request.table, lambda table: table.truncate(request.rows))
+        return protocol.Nothing()
+
+    async def _snapshot(self, _context: Context, request: protocol.SnapshotName) -> protocol.Txn:
+        txn = await self._on_table(request.table, lambda table: table.snapshot(request.name))
+        return protocol.Txn(txn)
+
+    async def _drop_snapshot(
+        self, _context: Context, request: protocol.SnapshotName
+    ) -> protocol.Nothing:
+        await self._on_table(request.table, lambda table: table.drop_snapshot(request.name))
+        return protocol.Nothing()
+
+    async def _snapshots(self, _context: Context, request: protocol.TableId) -> protocol.Snapshots:
+        return protocol.Snapshots(
+            await self._on_table(request.table, lambda table: table.snapshots())
+        )
+
+    async def _pin(self, _context: Context, request: protocol.PinTable) -> protocol.PinnedPlan:
+        def pin(table: TableBackend) -> bytes:
+            return encode_plan(table.pin(request.at, request.ttl_us, request.name))
+
+        return protocol.PinnedPlan(await self._on_table(request.table, pin))
+
+    async def _renew_pin(self, _context: Context, request: protocol.PinName) -> protocol.PinEnd:
+        return protocol.PinEnd(
+            await self._on_table(
+                request.table, lambda table: table.renew_pin(request.lease, request.ttl_us)
+            )
+        )
+
+    async def _release_pin(self, _context: Context, request: protocol.PinName) -> protocol.Nothing:
+        await self._on_table(request.table, lambda table: table.release_pin(request.lease))
+        return protocol.Nothing()
