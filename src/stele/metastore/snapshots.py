@@ -144,8 +144,16 @@ class ImageInbox:
                 at += CHUNK_HEADER_BYTES + len(data)
                 yield data
 
-    def discard(self) -> None:
-        """Delete all images, published or not: none of them is needed."""
+    def discard(self, upto: int) -> None:
+        """Delete the published images up to an index. A later one may be on its way to be the
+        state, while an earlier one has just become it."""
+        for name in self._files.list(self._directory):
+            index = _index_in(name)
+            if index is not None and index <= upto:
+                self._files.delete(self._path(name))
+
+    def clear(self) -> None:
+        """Delete everything, as only a start may: nothing is on its way then."""
         self.abandon()
         for name in self._files.list(self._directory):
             self._files.delete(self._path(name))
@@ -156,6 +164,11 @@ class ImageInbox:
 
 def _name(snapshot: Snapshot) -> str:
     return f"image-{snapshot.index:016d}-{snapshot.term}"
+
+
+def _index_in(name: str) -> int | None:
+    kind, _, rest = name.partition("-")
+    return int(rest.partition("-")[0]) if kind == "image" else None
 
 
 def _read_chunk(file: RandomFile, at: int, path: str) -> bytes:
@@ -171,7 +184,7 @@ def install_image(inbox: ImageInbox, target: ImageTarget, snapshot: Snapshot) ->
     """The log begins behind ``snapshot``: its image becomes the state."""
     target.replace(inbox.read(snapshot))
     failpoint(AFTER_INSTALL)
-    inbox.discard()
+    inbox.discard(snapshot.index)
 
 
 def recover_state(stored: StoredState, target: ImageTarget, inbox: ImageInbox) -> StoredState:
@@ -188,5 +201,5 @@ def recover_state(stored: StoredState, target: ImageTarget, inbox: ImageInbox) -
             )
         target.replace(inbox.read(base))
         failpoint(AFTER_INSTALL)
-    inbox.discard()
+    inbox.clear()
     return msgspec.structs.replace(stored, applied=target.applied_index)
