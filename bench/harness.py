@@ -74,7 +74,7 @@ def table(rows: Sequence[Row]) -> str:
         wanted = ""
         if row.wanted is not None:
             sign = "<=" if row.at_most else ">="
-            wanted = f"  {sign} {row.wanted:g}{'' if row.reached else '  missed'}"
+            wanted = f"  {sign} {row.wanted:g}  {'reached' if row.reached else 'missed'}"
         lines.append(
             f"{row.name:{width}}{row.value:16,.1f} {row.unit:8}{row.baseline:16,.1f}"
             f"{row.ratio:8.2f}{wanted}"

@@ -1,6 +1,7 @@
 """The embedded store against RocksDB, the same work in one run, and against its limits.
 
-    python -m bench.storage [--cells 5000000] [--rounds 2] [--directory DIR] [--json FILE]
+    python -m bench.storage [--cells 5000000] [--rounds 2] [--only bulk,point-writes]
+                            [--directory DIR] [--json FILE]
 
 RocksDB is given its best (see ``rocksdb_peer``) and both have the same cache. Each work is done by
 both in turn, ``--rounds`` times, and the best round of each counts: a busy neighbour can only
@@ -19,7 +20,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -27,86 +28,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bench.harness import Row, faster, report, seconds, slower
-from bench.rocksdb_peer import RocksPeer, cell_key
+from bench.harness import Row, best_of, faster, report, seconds, slower
+from bench.rocksdb_peer import RocksPeer
 from bench.storage_data import FAMILY, Batch, batches, row_numbers
-from stele.client.backend import Pending, TableBackend
-from stele.cluster.embedded import EmbeddedBackend, open_embedded
-from stele.model.cells import MUTATIONS, TIMESTAMP_MAX, Op
-from stele.model.groups import Group
+from bench.storage_memory import memory_rows
+from bench.storage_points import first_batch_rows, point_rows
+from bench.storage_store import CACHE_BYTES, Options, Stele, to_arrow
 from stele.model.mutations import MutationBatch
-from stele.model.predicates import CellSpec, ReadSpec, ScanSpec
-from stele.model.schema import Schema
-from stele.tablet.options import EngineOptions
 
-CACHE_BYTES = 1 << 30
-IN_FLIGHT = 8
 POINT_THREADS = 16
 POINT_PUTS = 200
-POINT_GETS = 20_000
-LIST_KEYS = 1_000
 OVERLAPPING = 8
 """Fragments over the same rows in the merge and compaction works."""
-
-
-@dataclass(frozen=True)
-class Options:
-    cells: int
-    rounds: int
-    directory: Path
-
-
-class Stele:
-    """One embedded store with one table, doing the benchmark's work."""
-
-    def __init__(self, directory: Path, *, background: bool = True):
-        options = EngineOptions(cache_bytes=CACHE_BYTES, background=background)
-        self.directory = directory
-        self.backend: EmbeddedBackend = open_embedded(str(directory), options)
-        schema = Schema([Group("default")])
-        self.table: TableBackend = self.backend.create_table("bench", schema)
-
-    def write(self, work: Iterable[pa.RecordBatch]) -> None:
-        """Batches in flight, all durable in the end."""
-        waiting: deque[Pending] = deque()
-        for batch in work:
-            pending = self.table.apply(batch)
-            pending.then(lambda _error: None)
-            waiting.append(pending)
-            if len(waiting) == IN_FLIGHT:
-                waiting.popleft().wait()
-        for pending in waiting:
-            pending.wait()
-
-    def scan(self) -> int:
-        return sum(batch.num_rows for batch in self.table.scan(ScanSpec()))
-
-    def fragment_paths(self) -> list[Path]:
-        names = {name for tablet in self.table.tablets() for name in tablet.details["files"]}
-        return [self.directory / "fragments" / name for name in sorted(names)]
-
-    def disk_bytes(self) -> int:
-        return sum(path.stat().st_size for path in self.fragment_paths())
-
-    def close(self) -> None:
-        self.backend.close()
-
-
-def to_arrow(batch: Batch) -> pa.RecordBatch:
-    """A batch of the benchmark's data as a request."""
-    count = batch.cells
-    family = pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int16)), [FAMILY])
-    return pa.RecordBatch.from_arrays(
-        [
-            pa.array(batch.rows, pa.binary()),
-            family,
-            pa.array(batch.qualifiers, pa.binary()),
-            pa.array(np.full(count, TIMESTAMP_MAX, np.int64)),
-            pa.array(np.full(count, int(Op.PUT), np.int8)),
-            pa.array(batch.values, pa.binary()),
-        ],
-        schema=MUTATIONS,
-    )
 
 
 def fdatasync_us(directory: Path, times: int = 200) -> float:
@@ -228,8 +161,8 @@ def _from_threads(put: Callable[[bytes], None], prefix: str) -> float:
     return POINT_THREADS * POINT_PUTS / seconds(run)
 
 
-def read_rows(options: Options) -> list[Row]:
-    """Point reads and scans over one clean fragment, and over many overlapping ones."""
+def scan_rows(options: Options) -> list[Row]:
+    """Scans of one clean fragment, and its size."""
     numbers = row_numbers(options.cells // 4)
     sorted_work = list(batches(np.sort(numbers)))
     peer = RocksPeer(options.directory / "rocks-read", CACHE_BYTES)
@@ -242,7 +175,6 @@ def read_rows(options: Options) -> list[Row]:
     store.write(to_arrow(batch) for batch in sorted_work)
     store.table.compact()
     rows = _scan_rows(options, store, peer, sum(batch.cells for batch in sorted_work))
-    rows += _point_rows(options, store, peer, sorted_work)
     rows.append(
         slower(
             "bytes on disk, of one cell",
@@ -283,57 +215,23 @@ def raw_scan(paths: Iterable[Path]) -> int:
     return total
 
 
-def _point_rows(options: Options, store: Stele, peer: RocksPeer, work: list[Batch]) -> list[Row]:
-    dice = np.random.default_rng(5)
-    chosen = [int(n) for n in dice.integers(0, len(work), POINT_GETS)]
-    keys = [work[n].rows[(n % 250) * 4] for n in chosen]
-    theirs = [
-        cell_key(key, b"age", 1_000_000 + n, 1_000_000 + n)
-        for key, n in zip(keys, chosen, strict=True)
-    ]
-    spec = CellSpec()
-    for key in keys:
-        store.table.read_row(key, spec)
-    hot, bare, many, lists = [], [], [], []
-    listed = ReadSpec(rows=tuple(sorted(set(keys))[:LIST_KEYS]))
-    listed_theirs = theirs[:LIST_KEYS]
-    for _ in range(options.rounds + 1):
-        hot.append(seconds(lambda: [store.table.read_row(key, spec) for key in keys]) / len(keys))
-        bare.append(seconds(lambda: [peer.get(key) for key in theirs]) / len(keys))
-        many.append(seconds(lambda: store.table.read_rows(listed)))
-        lists.append(seconds(lambda: peer.get_list(listed_theirs)))
-    return [
-        faster(
-            "hot point get, a whole row, 1 fragment", 1 / min(hot), 1 / min(bare), "gets/s", 0.25
-        ),
-        faster(
-            "get_many of 1,000 rows, hot, 1 fragment", 1 / min(many), 1 / min(lists), "calls/s", 1.3
-        ),
-    ]
-
-
 def merge_rows(options: Options) -> list[Row]:
-    """Scans and compactions of overlapping fragments."""
-    store = Stele(options.directory / "stele-merge", background=False)
-    peer = RocksPeer(options.directory / "rocks-merge", CACHE_BYTES)
-    numbers = row_numbers(options.cells // 4)
-    parts = np.array_split(numbers, OVERLAPPING)
-    txn = 1_000_000
-    for part in parts:
-        work = list(batches(np.sort(part)))
-        store.write(to_arrow(batch) for batch in work)
-        store.table.flush()
-        for batch in work:
-            txn += 1
-            peer.write_batch(batch, txn)
-        peer.flush()
-    cells = len(numbers) * 4
-    scans = [seconds(store.scan) for _ in range(options.rounds + 1)]
-    raws = [seconds(lambda: raw_scan(store.fragment_paths())) for _ in range(options.rounds + 1)]
-    compacted_theirs = seconds(peer.compact)
-    compacted_ours = seconds(store.table.compact)
-    peer.close()
-    store.close()
+    """Scans and compactions of overlapping fragments; each round has stores of its own."""
+    cells = options.cells // 4 * 4
+    scans, raws, ours, theirs = [], [], [], []
+    for turn in range(options.rounds):
+        store = Stele(options.directory / f"stele-merge-{turn}", background=False)
+        peer = RocksPeer(options.directory / f"rocks-merge-{turn}", CACHE_BYTES)
+        _fill_overlapping(options, store, peer)
+        scan, raw = best_of(3, store.scan, partial(raw_scan, store.fragment_paths()))
+        scans.append(scan)
+        raws.append(raw)
+        theirs.append(seconds(peer.compact))
+        ours.append(seconds(store.table.compact))
+        for one in (peer, store):
+            one.close()
+        for path in (peer.path, store.directory):
+            shutil.rmtree(path, ignore_errors=True)
     return [
         faster(
             f"scan to Arrow, {OVERLAPPING} overlapping fragments, against raw pyarrow",
@@ -344,34 +242,59 @@ def merge_rows(options: Options) -> list[Row]:
         ),
         faster(
             f"compaction of {OVERLAPPING} overlapping fragments",
-            cells / compacted_ours,
-            cells / compacted_theirs,
+            cells / min(ours),
+            cells / min(theirs),
             "cells/s",
             2.0,
         ),
     ]
 
 
-def rows(options: Options) -> list[Row]:
-    """Everything."""
-    return [
-        *bulk_rows(options),
-        *point_write_rows(options),
-        *read_rows(options),
-        *merge_rows(options),
-    ]
+def _fill_overlapping(options: Options, store: Stele, peer: RocksPeer) -> None:
+    txn = 1_000_000
+    for part in np.array_split(row_numbers(options.cells // 4), OVERLAPPING):
+        work = list(batches(np.sort(part)))
+        store.write(to_arrow(batch) for batch in work)
+        store.table.flush()
+        for batch in work:
+            txn += 1
+            peer.write_batch(batch, txn)
+        peer.flush()
+
+
+WORKS: dict[str, Callable[[Options], list[Row]]] = {
+    "bulk": bulk_rows,
+    "point-writes": point_write_rows,
+    "scans": scan_rows,
+    "point-reads": point_rows,
+    "merges": merge_rows,
+    "first-batch": first_batch_rows,
+    "memory": memory_rows,
+}
+
+
+def rows(options: Options, works: Iterable[str]) -> list[Row]:
+    """The rows of some works; the files of each are gone before the next begins."""
+    found = []
+    for name in works:
+        directory = options.directory / name
+        directory.mkdir()
+        found += WORKS[name](replace(options, directory=directory))
+        shutil.rmtree(directory, ignore_errors=True)
+    return found
 
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("--cells", type=int, default=5_000_000)
     parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--only", help=f"of {','.join(WORKS)}", default=",".join(WORKS))
     parser.add_argument("--directory", type=Path)
     parser.add_argument("--json", type=Path, help="write the rows here, one JSON object a line")
     given = parser.parse_args(arguments)
     directory = Path(tempfile.mkdtemp(prefix="stele-bench-", dir=given.directory))
     try:
-        found = rows(Options(given.cells, given.rounds, directory))
+        found = rows(Options(given.cells, given.rounds, directory), given.only.split(","))
     finally:
         shutil.rmtree(directory, ignore_errors=True)
     report(found, given.json)
