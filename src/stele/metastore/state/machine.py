@@ -138,8 +138,9 @@ class StateMachine:
             else:
                 effects.append(Effects(index, None))
             self._header.applied_index = index
-        self._staged.put(keys.HEADER, encode_header(self._header))
-        self._staged.flush()
+        if effects:
+            self._staged.put(keys.HEADER, encode_header(self._header))
+            self._staged.flush()
         return effects
 
     def _apply(self, index: int, command: Command) -> Effects:
