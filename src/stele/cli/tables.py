@@ -7,12 +7,12 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
 from typing import Any
 
-import stele
 from stele.cli.output import Output
 from stele.cli.values import from_bytes, moment, plain, read_key, to_bytes, word
 from stele.client.database import Database
 from stele.client.scan import Scan
 from stele.client.table import Table
+from stele.cluster import attach
 from stele.errors import InvalidArgument, NotFound
 from stele.model.row import Row
 
@@ -84,8 +84,11 @@ def database_path(arguments: Namespace, *, create: bool = False) -> Path:
 
 
 def open_database(arguments: Namespace, *, create: bool = False) -> Database:
-    """The database that ``--db`` names; it is only made where that is asked for."""
-    return stele.open(database_path(arguments, create=create))
+    """The database that ``--db`` names; it is only made where that is asked for.
+
+    A command is a short visit: it attaches to an owner, but nobody attaches to it.
+    """
+    return attach.open_database(str(database_path(arguments, create=create)), serve=False)
 
 
 def scan_rows(table: Table, arguments: Namespace, **options: Any) -> Scan:

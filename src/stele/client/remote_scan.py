@@ -22,6 +22,7 @@ class RemoteScan:
     def __init__(self, link: RemoteLink, request: ScanRows, timeout_us: int | None) -> None:
         self._link = link
         self._stream = SyncStream(link.thread, link.stream(SCAN, request, timeout_us))
+        self._closed = False
         self._explained: dict[str, Any] | None = None
         self._counts = {"batches": 0, "cells": 0}
         first = self._next_part()
@@ -39,12 +40,14 @@ class RemoteScan:
         return self
 
     def __next__(self) -> pa.RecordBatch:
+        if self._explained is not None or self._closed:
+            raise StopIteration
         part = self._next_part()
         if part is None:
-            raise StopIteration
+            raise UnsupportedFormat("a scan ended without saying that it was complete")
         self._txn = part.message.txn
         if not part.attachments:
-            self._explained = part.message.explain
+            self._explained = part.message.explain or {}
             raise StopIteration
         batch = decode_ipc(memoryview(part.attachments[0]), schemas=(CELLS,))
         self._counts["batches"] += 1
@@ -53,6 +56,7 @@ class RemoteScan:
 
     def close(self) -> None:
         """Stop reading, here and there."""
+        self._closed = True
         self._stream.close()
 
     def explain(self) -> dict[str, Any]:

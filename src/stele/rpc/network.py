@@ -32,6 +32,7 @@ from stele.rpc.addresses import (
     check_plaintext,
     parse_address,
 )
+from stele.rpc.fork import stays_with_parent
 from stele.rpc.framing import GATHER_BEGIN_BYTES
 from stele.rpc.identity import PeerIdentity, Proof
 from stele.rpc.listening import bind_tcp, bind_unix, proof_of, set_no_delay, unlink
@@ -244,6 +245,7 @@ class SocketListener:
         self._scratch = scratch
         self._loop = loop
         self._socket = listening
+        stays_with_parent(listening)
         self._address = address
         self._accept = accept
         self._credentials = None if isinstance(address, UnixAddress) else credentials
@@ -284,6 +286,7 @@ class SocketListener:
                 self._loop.call_later(ACCEPT_PAUSE_S, self._watch)
                 return
             accepted.setblocking(False)
+            stays_with_parent(accepted)
             set_no_delay(accepted)
             peer = _describe(remote) or f"a process at {self._address}"
             if len(self._handshakes) >= HANDSHAKES_MAX:
@@ -380,6 +383,7 @@ class SocketNetwork:
 
     async def _connect_one(self, family: int, target: object) -> socket.socket:
         sock = socket.socket(family, socket.SOCK_STREAM)
+        stays_with_parent(sock)
         try:
             sock.setblocking(False)
             set_no_delay(sock)

@@ -50,7 +50,9 @@ def test_a_slow_reader_holds_the_store_back(tmp_path: Path) -> None:
         window_rows = 4 * (1 << 20) // VALUE_BYTES
         assert len(running.rows) > 200 - 3 * window_rows
         assert sum(batch.num_rows for batch in scan) == 200 - 3
-        scan.close()
+        left = client.table("t").scan(ScanSpec())
+        left.close()
+        assert list(left) == []
 
 
 def test_an_empty_scan_has_a_txn(tmp_path: Path) -> None:
