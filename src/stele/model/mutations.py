@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -51,6 +52,10 @@ _ERASE_ROW, _ERASE_FAMILY, _ERASE_COLUMN = (
     int(Op.ERASE_COLUMN),
 )
 _ERASE_CELL, _PUT = int(Op.ERASE_CELL), int(Op.PUT)
+
+
+_checked_family = lru_cache(1_024)(check_family)
+"""Programs name the same few families all the time; what is refused is not remembered."""
 
 
 class MutationBatch:
@@ -121,7 +126,7 @@ class MutationBatch:
         check_row(row)
         if family not in self._families:
             if class_ != _CLASS_ROW:
-                family = check_family(family)
+                family = _checked_family(family)
             self._families.add(family)
         check_qualifier(qualifier)
         size = len(row) + len(qualifier) + len(value)

@@ -18,6 +18,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 TABLE_BYTES_MAX = 255
+TABLES_KEPT = 1_024
+"""Names that were checked and encoded before: a log writes the same few again and again."""
 
 _PART_HEAD = struct.Struct("<BBHIq")
 PART_HEAD_BYTES = _PART_HEAD.size
@@ -97,6 +100,7 @@ def released_file(commit: Commit) -> int:
     return int(first_needed)
 
 
+@lru_cache(TABLES_KEPT)
 def _check_table(table: str) -> str:
     if not 0 < len(table.encode()) <= TABLE_BYTES_MAX:
         raise InvalidArgument(f"table id {table[:80]!r} is not 1 to {TABLE_BYTES_MAX} bytes long")
@@ -179,14 +183,20 @@ def _joined_rows(table: str, group: Sequence[Commit]) -> Commit:
 
 def _append_part(buffers: list[ReadableBuffer], part: Commit) -> int:
     """Head, table and content, each filled up to the alignment; returns how much that is."""
-    name = part.table.encode()
-    filled = name + _ZEROS[: -len(name) % ALIGNMENT]
-    buffers.append(_PART_HEAD.pack(part.kind, len(name), 0, part.size, part.txn) + filled)
+    length, filled = _table_name(part.table)
+    buffers.append(_PART_HEAD.pack(part.kind, length, 0, part.size, part.txn) + filled)
     buffers.extend(part.content)
     padding = -part.size % ALIGNMENT
     if padding:
         buffers.append(_ZEROS[:padding])
     return PART_HEAD_BYTES + len(filled) + part.size + padding
+
+
+@lru_cache(TABLES_KEPT)
+def _table_name(table: str) -> tuple[int, bytes]:
+    """How long a table's id is, and the id filled up."""
+    name = table.encode()
+    return len(name), name + _ZEROS[: -len(name) % ALIGNMENT]
 
 
 class Part(NamedTuple):

@@ -8,7 +8,7 @@ row records, larger ones an Arrow batch.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from copy import copy
 from typing import TYPE_CHECKING, Protocol
 
@@ -73,11 +73,10 @@ class SmallCommit:
         if identity is not None:
             first = self._records[0][0]
             self._records = sorted([*self._records, trace(first, identity)])
-        self._rows = list(dict.fromkeys(record[0] for record in self._records))
+        self._rows = list({record[0]: None for record in self._records})
         self.size_bytes = batch.size_bytes + len(self._records) * RECORD_OVERHEAD_BYTES
-        families = {record[1] for record in self._records}
-        _check_families(families, schema)
-        self._encoded = {family: family.encode() for family in families}
+        self._encoded = {record[1]: record[1].encode() for record in self._records}
+        _check_families(self._encoded, schema)
 
     def rows(self) -> list[bytes]:
         return self._rows
@@ -179,7 +178,7 @@ def _traced(batch: pa.RecordBatch, identity: Identity) -> pa.RecordBatch:
     return insert_record(batch, trace(batch.column(0)[0].as_py(), identity))
 
 
-def _check_families(families: set[str], schema: Schema) -> None:
+def _check_families(families: Iterable[str], schema: Schema) -> None:
     for family in families:
         if family != ROW_ERASURE_FAMILY and not schema.allows(family):
             known = ", ".join(sorted(name for g in schema.groups for name in g.families or ()))
