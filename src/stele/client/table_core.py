@@ -8,6 +8,7 @@ differently. Reading before a write (``start_update``) belongs to the first half
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Generic, TypeAlias, TypeVar
@@ -20,7 +21,7 @@ from stele.client.handle import Handle
 from stele.client.row_locks import RowLocks
 from stele.client.times import At, Moment, TimeRange, read_txn, time_bounds
 from stele.client.waiting import RETRIED, ClientWorld, Deadline, Timeout
-from stele.errors import InvalidArgument, StaleRow
+from stele.errors import InvalidArgument, SnapshotTooOld, StaleRow
 from stele.model.columns import ColumnSelection
 from stele.model.filters import Filter
 from stele.model.mutations import MutationBatch
@@ -205,7 +206,8 @@ class TableCore:
     def reach(self, row: bytes, columns: ColumnSelection, txn: int) -> None:
         """Return when everything at or below ``txn`` is durable."""
         if self.backend.durable_txn() < txn:
-            self.backend.read_row(row, CellSpec(columns=columns, at=txn))
+            with suppress(SnapshotTooOld):  # truncated since: it was durable before
+                self.backend.read_row(row, CellSpec(columns=columns, at=txn))
 
 
 def selection(columns: Columns) -> ColumnSelection:

@@ -14,7 +14,7 @@ from stele.client.encoder import Columns, Key, Values
 from stele.client.table_core import Filters, TableCore
 from stele.client.times import Moment, TimeRange
 from stele.client.waiting import Deadline, Timeout
-from stele.errors import InvalidArgument
+from stele.errors import InvalidArgument, SnapshotTooOld, StaleRow
 from stele.model.mutations import MutationBatch
 from stele.model.predicates import CellSpec
 from stele.model.row import Row, RowCells
@@ -42,7 +42,12 @@ class TransactionCore:
                 **{name: getattr(spec, name) for name in CellSpec.__struct_fields__}
                 | {"at": self.read_txn}
             )
-            found, _ = self._read(fixed, Visibility.DURABLE)
+            try:
+                found, _ = self._read(fixed, Visibility.DURABLE)
+            except SnapshotTooOld as error:
+                raise StaleRow(
+                    f"row {self.row[:64]!r} cannot be read as before: {error}"
+                ) from error
         return None if found is None else Row(self.row, found, self.core.schema)
 
     def _read(self, spec: CellSpec, visibility: Visibility) -> tuple[RowCells | None, int]:

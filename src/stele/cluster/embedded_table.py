@@ -18,7 +18,14 @@ from stele.model.row import RowCells
 from stele.model.schema import Schema
 from stele.storage.read_plan import ReadPlan
 from stele.tablet.active_reads import Hold
-from stele.tablet.changes import ConfigChange, JoinTablets, Refused, SplitTablet, TruncateRows
+from stele.tablet.changes import (
+    ConfigChange,
+    JoinTablets,
+    RaiseFloor,
+    Refused,
+    SplitTablet,
+    TruncateRows,
+)
 from stele.tablet.commits import KnownCommit, PendingCommit
 from stele.tablet.config import ConfigEdit, TabletConfig
 from stele.tablet.config_writer import Answer
@@ -175,7 +182,8 @@ class EmbeddedTable:
         return self._engine.durable_txn if at is None else at
 
     def _check_readable(self, txn: int) -> None:
-        floor = max(config.history_floor for config in self._state.layout.tablets)
+        floors = (config.history_floor for config in self._state.layout.tablets)
+        floor = max(self._state.history_floor, *floors)
         horizon = self._backend.store.coordination.horizon(self.id)
         check_readable(self.name, txn, max(horizon, floor))
 
@@ -294,10 +302,17 @@ class EmbeddedTable:
                     self._backend.compact_and_wait(self._state, config, group.name, inputs)
 
     def truncate(self, rows: RowRange = EVERYTHING) -> None:
+        """What is in files goes, which is all there was before the call; later commits stay.
+
+        No txn gives one answer before and another one after: reads as old as what was there when
+        the cut was shown are refused from that moment on, and after a restart.
+        """
         self.flush()
-        # Above all that was read so far: no txn gives one answer before and another one after.
-        txn = self._engine.advance_clock().wait()
-        self._change_layout(lambda: TruncateRows(rows, txn))
+        state = self._state
+        with self._backend.layout_changes(state):
+            self.change(TruncateRows(rows, self._engine.advance_clock().wait()))
+            self.change(RaiseFloor(rows, state.history_floor))
+        self._engine.reach(state.history_floor)
 
     # Snapshots.
 

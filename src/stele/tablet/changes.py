@@ -171,9 +171,10 @@ class Regroup:
 
 @dataclass(frozen=True, slots=True)
 class TruncateRows:
-    """Everything in ``rows`` that was flushed by ``txn`` is gone, and so is its history.
+    """Everything in ``rows`` that is in files is gone, and so is its history below ``txn``.
 
-    But for hidden cells: a request that was answered before is not a new one now.
+    Whoever makes the change lets no flush come in between, so that no file holds anything above
+    ``txn``. Hidden cells stay: a request that was answered before is not a new one now.
     """
 
     rows: RowRange
@@ -194,6 +195,23 @@ class TruncateRows:
 
 
 @dataclass(frozen=True, slots=True)
+class RaiseFloor:
+    """What was read of ``rows`` up to ``txn`` cannot be read again."""
+
+    rows: RowRange
+    txn: int
+
+    def apply(self, configs: Configs) -> Outcome:
+        return ConfigEdit(
+            written=tuple(
+                revised(config, history_floor=self.txn)
+                for config in configs.values()
+                if config.rows.overlaps(self.rows) and config.history_floor < self.txn
+            )
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class DropTablets:
     """All tablets of the table go."""
 
@@ -209,6 +227,7 @@ ConfigChange = (
     | JoinTablets
     | Regroup
     | TruncateRows
+    | RaiseFloor
     | DropTablets
 )
 

@@ -38,7 +38,7 @@ from stele.storage.log_seal import seal_fence
 from stele.storage.log_segments import first_needed_file, remove_released
 from stele.storage.log_sequencer import Sequencer
 from stele.storage.log_writer import LogWriter
-from stele.tablet.changes import ConfigChange
+from stele.tablet.changes import ConfigChange, TruncateRows
 from stele.tablet.commits import BatchCommit, KnownCommit, PendingCommit, SmallCommit, prepare
 from stele.tablet.config import ConfigEdit, TabletConfig, by_id
 from stele.tablet.config_store import ConfigStore
@@ -376,6 +376,8 @@ class Engine:
 
         def publish(edit: ConfigEdit) -> None:
             with self.lock:
+                if isinstance(change, TruncateRows):  # before anybody sees that rows are gone
+                    state.history_floor = self._sequencer.committed + 1
                 events = state.publish(edit, schema)
                 shown()
             self.in_memory.shown(state.id, state.layout)

@@ -56,11 +56,13 @@ class TableState:
         self.name = name
         self.layout = layout
         self.memory = MemoryTable()
-        self.last_txn = clock
-        """Of the last commit."""
         self.counted_bytes = 0
         """Its part of the engine's count of memory."""
         self.rings = {config.id: CommitRing(clock) for config in layout.tablets}
+        self.last_txn = clock
+        """Of the last commit."""
+        self.history_floor = 0
+        """Reads below are refused: rows were truncated, and configs may not say so yet."""
         self.stable_txn = clock
         """Everything at or below is in fragments whose configs are saved."""
         self.flushing = False

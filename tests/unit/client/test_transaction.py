@@ -60,6 +60,14 @@ def test_all_reads_are_of_one_moment(table: Table) -> None:
     assert transaction.txn is None
 
 
+def test_a_row_that_was_truncated_meanwhile_is_stale(table: Table) -> None:
+    with table.transaction(b"a") as transaction:
+        assert transaction.get() is not None
+        table.truncate()
+        with pytest.raises(StaleRow):
+            transaction.get()
+
+
 def test_a_row_that_is_not_there_can_appear_once(table: Table) -> None:
     with pytest.raises(StaleRow):
         lose(table, table.transaction(b"new"), b"new")

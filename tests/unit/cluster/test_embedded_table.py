@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
+from itertools import count
 from pathlib import Path
 
 import pytest
 
 from stele.cluster.embedded import EmbeddedBackend, open_embedded
 from stele.cluster.embedded_table import EmbeddedTable
+from stele.env.failpoints import armed
 from stele.env.memory import MemoryClock
 from stele.errors import (
     AlreadyExists,
@@ -21,12 +23,15 @@ from stele.errors import (
     SnapshotTooOld,
     StaleRow,
 )
+from stele.model.cells import Cell
 from stele.model.groups import Group
 from stele.model.mutations import MutationBatch
 from stele.model.predicates import ScanSpec
 from stele.model.ranges import RowRange
 from stele.model.schema import Schema
+from stele.tablet.active_reads import Hold
 from stele.tablet.compaction_policy import CompactionLimits
+from stele.tablet.config_writer import BEFORE_PUBLISH, BEFORE_SAVE
 from stele.tablet.flush_policy import FlushLimits
 from stele.tablet.options import EngineOptions
 from stele.tablet.split_policy import SizeLimits
@@ -45,6 +50,7 @@ from tests.unit.tablet.engine_support import (
     values,
 )
 
+TRUNCATIONS = 12
 NO_HISTORY = Schema([Group("all", block_cells=256)], history=0)
 
 
@@ -174,6 +180,71 @@ def test_truncating_removes_rows_and_their_history_and_later_writes_stay() -> No
     assert scan(reopened(backend).table("t")) == []
 
 
+@pytest.mark.parametrize("place", [BEFORE_SAVE, BEFORE_PUBLISH])
+def test_a_truncation_spares_what_is_written_meanwhile(place: str) -> None:
+    backend, table, _ = new_table()
+    fill(table, 10)
+    state = backend.store.user.table(table.id)
+    written: dict[bytes, int] = {}
+    seen: dict[int, list[Cell]] = {}
+
+    def meanwhile(_name: str) -> None:
+        if state.changing_layout and not written:
+            row = b"row00003"
+            written[row] = put(table, row, b"meanwhile")
+            seen[written[row]] = scan(table)
+            backend.maintenance.flush(state)
+
+    with armed(place, meanwhile):
+        table.truncate()
+    assert written
+    assert [(each.row, each.value) for each in scan(table)] == [(b"row00003", b"meanwhile")]
+    for txn, cells in seen.items():
+        assert len(cells) == 10, "the cut was not shown yet"
+        with pytest.raises(SnapshotTooOld):
+            scan(table, at=txn)
+        with pytest.raises(SnapshotTooOld):
+            scan(reopened(backend).table("t"), at=txn)
+    assert scan(table, at=table.durable_txn()) == scan(table)
+
+
+def test_truncations_among_writers(tmp_path: Path) -> None:
+    """What was acknowledged before a truncation is gone, what came after it is there."""
+    small = EngineOptions(flush=FlushLimits(memory_bytes=4_000, budget_bytes=400_000))
+    backend = open_embedded(str(tmp_path), small)
+    table = backend.create_table("t", TWO_GROUPS, [b"row5"])
+    failures: list[object] = []
+
+    def write(number: int) -> None:
+        for step in count():
+            if stop.is_set():
+                return
+            row = b"row%d-%d" % (number, step % 20)
+            txn = put(table, row, b"%d" % step)
+            try:
+                found = get(table, row, at=txn)
+            except SnapshotTooOld:
+                continue
+            if [each.txn for each in found] != [txn]:
+                failures.append((row, txn, found))
+
+    stop = threading.Event()
+    writers = [threading.Thread(target=write, args=(number,)) for number in range(3)]
+    for writer in writers:
+        writer.start()
+    for step in range(TRUNCATIONS):
+        last = put(table, b"row9-x", b"%d" % step)
+        table.truncate()
+        assert all(each.txn > last for each in scan(table))
+        after = put(table, b"row9-y", b"%d" % step)
+        assert [each.txn for each in get(table, b"row9-y")] == [after]
+    stop.set()
+    for writer in writers:
+        writer.join()
+    assert not failures
+    backend.close()
+
+
 # Time.
 
 
@@ -203,7 +274,7 @@ def test_t50_a_scan_that_the_horizon_overtakes_at_its_start_begins_again(
     begin = backend.reads.begin
     moved: list[int] = []
 
-    def begin_late(name: str, txn: int) -> bool:
+    def begin_late(name: str, txn: int) -> Hold | None:
         if not moved:
             batch = MutationBatch()
             batch.erase_row(b"a")

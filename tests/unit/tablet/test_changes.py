@@ -18,6 +18,7 @@ from stele.tablet.changes import (
     CreateTablets,
     DropTablets,
     JoinTablets,
+    RaiseFloor,
     Refused,
     Regroup,
     ReplaceReferences,
@@ -291,6 +292,13 @@ def test_truncating_leaves_tablets_alone_that_have_no_row_in_it() -> None:
     assert [config.id for config in edit.written] == ["t.2"]
     everything = applied(TruncateRows(EVERYTHING, 9), lower, upper)
     assert [config.references for config in everything.written] == [(), ()]
+
+
+def test_a_floor_is_raised_where_it_is_lower() -> None:
+    lower, upper = tablet("t.1", LOWER, WIDE), tablet("t.2", UPPER, WIDE)
+    (raised,) = applied(RaiseFloor(RowRange(b"x"), 9), lower, upper).written
+    assert (raised.id, raised.history_floor, raised.references) == ("t.2", 9, upper.references)
+    assert applied(RaiseFloor(EVERYTHING, 9), raised).is_empty
 
 
 def test_tables_begin_and_end() -> None:
