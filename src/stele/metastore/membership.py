@@ -36,6 +36,7 @@ class MembershipDesk:
     """Takes requests, and answers them as the core and the log move on."""
 
     __slots__ = (
+        "_applied",
         "_core",
         "_joining",
         "_out",
@@ -48,6 +49,7 @@ class MembershipDesk:
         self._core = core
         self._patience_ticks = patience_ticks
         self._out = out
+        self._applied = 0
         self._steps: list[_Step] = []
         self._joining: dict[int, JoinGroup] = {}
         self._transfer: _Transfer | None = None
@@ -122,6 +124,7 @@ class MembershipDesk:
         """Try the next steps; give up a transfer that does not succeed."""
         for event in list(self._joining.values()):
             self._advance(event)
+        self._answer_steps()
         if self._transfer is not None:
             self._transfer.age_ticks += 1
             if self._core.role is Role.LEADER and self._transfer.age_ticks > self._patience_ticks:
@@ -137,10 +140,14 @@ class MembershipDesk:
 
     def applied(self, index: int) -> None:
         """Everything up to ``index`` is applied, by a leader that has led since it was asked."""
+        self._applied = index
+        self._answer_steps()
+
+    def _answer_steps(self) -> None:
         for step in self._steps:
-            if step.index <= index:
+            if step.index <= self._applied:
                 self._out.answer(step.request, self._core.membership)
-        self._steps = [step for step in self._steps if step.index > index]
+        self._steps = [step for step in self._steps if step.index > self._applied]
 
     def lose_leadership(self) -> None:
         """What waits for the log is open; a transfer waits for the new leader's name."""

@@ -39,6 +39,15 @@ def write(log: RaftLog, *groups: Group, base: Snapshot | None = None) -> None:
     log.sync()
 
 
+def write_many(log: RaftLog, first: int) -> None:
+    for index in range(first, 1_000):
+        write(log, group(*entries(index, index)))
+
+
+def is_short(log: RaftLog) -> bool:
+    return log.space_is_short
+
+
 def test_a_new_log_is_durable_at_once() -> None:
     fs = MemoryFileSystem()
     stored = bootstrap(FOUNDERS)
@@ -187,17 +196,17 @@ def test_a_full_disk_takes_the_reserve_then_refuses_and_goes_on_when_there_is_ro
     assert RESERVE_FILE in fs.list("log")
     fs.capacity_bytes = fs.disk.used_bytes + 50
     write(log, group(*entries(1, 5)))
-    assert log.space_is_short
+    assert is_short(log)
     assert RESERVE_FILE not in fs.list("log")
     big = group(Entry(1, 6, EntryKind.DATA, bytes(5_000)))
     with pytest.raises(OutOfSpace):
         log.append([big])
     log.restore_reserve()
-    assert log.space_is_short
+    assert is_short(log)
     fs.capacity_bytes = 1 << 30
     write(log, big)
     log.restore_reserve()
-    assert not log.space_is_short
+    assert not is_short(log)
     assert [e.index for e in reopen(fs.crash_image()).stored.entries] == list(range(1, 7))
 
 
@@ -209,11 +218,10 @@ def test_a_full_disk_while_a_segment_begins_leaves_no_trace() -> None:
     fs.delete(f"log/{RESERVE_FILE}")
     fs.capacity_bytes = fs.disk.used_bytes
     before = fs.list("log")
-    last = 12
     with pytest.raises(OutOfSpace):
-        for last in range(12, 1_000):
-            write(log, group(*entries(last, last)))
+        write_many(log, 12)
     assert fs.list("log") == before
     fs.capacity_bytes = 1 << 30
-    write(log, group(*entries(last, last)))
-    assert len(reopen(fs.crash_image()).stored.entries) == last
+    held = len(reopen(fs.crash_image()).stored.entries)
+    write(log, group(*entries(held + 1, held + 1)))
+    assert len(reopen(fs.crash_image()).stored.entries) == held + 1
