@@ -11,6 +11,9 @@ MODEL_EXAMPLES ?= 1000
 MODEL_STEPS ?= 50
 MODEL_SEED ?= $(shell date +%s)
 CHAOS_KILLS ?= 300
+ORACLE_COURSES ?= 50
+ORACLE_STEPS ?= 400
+ORACLE_SEED ?= $(shell date +%s)
 CHAOS_ROUNDS ?= 2000
 CHAOS_SEED ?= $(shell date +%s)
 BIN := .venv/bin
@@ -19,7 +22,7 @@ PYTEST := $(BIN)/python -m pytest
 .DEFAULT_GOAL := help
 .SUFFIXES:
 .PHONY: help install demo test check format lint types layers spelling pins style sim crash model \
-	chaos coverage fuzz fuzz-short bench-kernels bench-storage bench-rpc docs clean
+	chaos oracle coverage fuzz fuzz-short bench-kernels bench-storage bench-rpc docs clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2} \
@@ -85,6 +88,11 @@ chaos: install ## CHAOS_KILLS real processes killed at any moment, and crowds of
 	STELE_CHAOS_SEED=$(CHAOS_SEED) STELE_CHAOS_KILLS=$(CHAOS_KILLS) \
 		STELE_CHAOS_ROUNDS=$(CHAOS_ROUNDS) $(PYTEST) tests/integration/engine -q -s --timeout 86400
 
+oracle: install ## ORACLE_COURSES random courses on the metastore's state and on a real etcd
+	scripts/install_etcd.sh
+	STELE_ORACLE_SEED=$(ORACLE_SEED) STELE_ORACLE_COURSES=$(ORACLE_COURSES) \
+		STELE_ORACLE_STEPS=$(ORACLE_STEPS) $(PYTEST) tests/oracle -q -s --timeout 3600
+
 fuzz: install ## atheris on every decoder, FUZZ_SECONDS each
 	$(BIN)/python -m tests.fuzz.driver --seconds $(FUZZ_SECONDS)
 
@@ -111,5 +119,6 @@ bench-rpc: install ## requests and bytes a second of the framed RPC
 ## Tidy up
 
 clean: ## remove what the targets above have made, the environment too
-	rm -rf .venv .fuzz .hypothesis .mypy_cache .ruff_cache .pytest_cache .import_linter_cache site
+	rm -rf .venv .etcd .fuzz .hypothesis .mypy_cache .ruff_cache .pytest_cache \
+		.import_linter_cache site
 	find src tests bench scripts -name __pycache__ -type d -prune -exec rm -rf {} +
