@@ -39,6 +39,8 @@ class CompactionLimits:
     wait for fewer sources, and what is left now is merged in fewer steps later."""
     sources_max: int = 32
     """Inputs of one compaction: each costs one decoded block of memory."""
+    sources_behind: int = 64
+    """More references of one group in a tablet: flushes wait until compactions catch up."""
     bytes_max: int = 4 << 30
     """Inputs of one compaction, so that a single one does not run for hours."""
     garbage_ratio_min: float = 0.5

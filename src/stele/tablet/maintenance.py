@@ -7,7 +7,8 @@ Nothing polls.
 Tablets to look at wait in a queue, each once. One job at a time takes them out, so whoever reports
 that something happened, often the thread that leads META's log, is not held up by it; and it stops
 taking while as many compactions run as may, because each costs memory and disk. When one of them
-ends, the job goes on.
+ends, the job goes on. If files come faster than they are merged, flushes wait for compactions, and
+writers, in the end, for flushes.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 
+from stele.env.ports import Timer
 from stele.errors import SteleError
 from stele.storage.references import Reference
 from stele.tablet.changes import JoinTablets, SplitTablet
@@ -41,6 +43,9 @@ RECENT_RUNS_MERGED = 16
 
 UNREAD_RUNS_MERGED = 192
 """The same while nobody reads: a bulk load should not copy its cells again and again."""
+
+LOOK_AFTER_START_US = 200_000
+"""When to begin with what earlier owners left undone: not before short commands have ended."""
 
 COMPACTIONS_MAX = 2
 """Compactions that are started while so many run: none. Each writes with up to two threads."""
@@ -79,12 +84,17 @@ class Maintenance:
         """Tables some tablets of which were looked at since pairs to join were."""
         self._looking = False
         self._idle = threading.Condition()
+        self._first_look: Timer | None = None
         if engine.options.background:
             engine.on_memory_grown = self._memory_grown
+            tasks = engine.world.tasks
+            self._first_look = tasks.call_later(LOOK_AFTER_START_US, self.look_after_everything)
 
     def stop(self) -> None:
         """Start nothing new, and return when what runs has ended."""
         self._stopped = True
+        if self._first_look is not None:
+            self._first_look.cancel()
         with self._idle:
             self._idle.wait_for(lambda: self._running == 0)
 
@@ -122,11 +132,20 @@ class Maintenance:
             TableMemory(state.id, state.memory.size_bytes, oldest)
             for state in self.engine.tables()
             if not state.flushing and (oldest := state.memory.oldest_txn) is not None
+            if not self._is_behind(state)
         ]
         log = [LogFileFacts(file.size_bytes, file.txn_max) for file in self.engine.log.files]
         chosen = choose_flush(tables, log, self.engine.options.flush)
         if chosen is not None:
             self.flush(self.engine.table(chosen))
+
+    def _is_behind(self, state: TableState) -> bool:
+        """Whether more files would only make reads slower: first those that are there are merged.
+
+        While nothing is merged, waiting for it makes no sense.
+        """
+        sources_max = self.engine.options.compaction.sources_behind
+        return self._compacting > 0 and state.layout.sources_max > sources_max
 
     def flush(self, state: TableState, done: Ended = _nothing) -> bool:
         """Start a flush of a table; False when there is nothing to do or one is under way."""
@@ -161,6 +180,11 @@ class Maintenance:
             self._looking = True
             self._running += 1
         self.engine.world.tasks.spawn("maintenance", self._look)
+
+    def look_after_everything(self) -> None:
+        """All tablets of all tables, as after a load (T16, T17)."""
+        for state in self.engine.tables():
+            self.look_after(state, state.layout.tablets)
 
     def _look(self) -> None:
         """Go through the queue."""
@@ -240,6 +264,7 @@ class Maintenance:
         self.report("compaction", error)
         self._end(compactions=1)
         if self.engine.options.background:
+            self.report("flush", _attempt(self.flush_if_due))
             self.look_after(state, [config] if error is None else [])
 
     def split_if_due(self, state: TableState, config: TabletConfig) -> bool:

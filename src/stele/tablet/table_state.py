@@ -10,7 +10,9 @@ The engine's lock guards everything that changes here. Readers take a :class:`Ta
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from stele.model.column_set import ColumnSet
 from stele.model.schema import Schema
@@ -22,7 +24,7 @@ from stele.tablet.fragment_graph import FragmentGraph
 from stele.tablet.range_map import RangeMap
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class TableLayout:
     """The schema and the tablets of a table at one moment."""
 
@@ -33,6 +35,12 @@ class TableLayout:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "served", self.schema.served)
+
+    @cached_property
+    def sources_max(self) -> int:
+        """References of one tablet and one column set, where there are most of them."""
+        counts = (Counter(ref.columns for ref in config.references) for config in self.tablets)
+        return max((max(count.values(), default=0) for count in counts), default=0)
 
     @property
     def graph(self) -> FragmentGraph:

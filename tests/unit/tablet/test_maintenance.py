@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import count, repeat
+
+import pytest
 
 from stele.cluster.embedded import EmbeddedBackend
 from stele.cluster.embedded_table import EmbeddedTable
 from stele.env.faults import Call, Failure, Fault, Faults
 from stele.env.memory import MemoryClock, SeededRandom
 from stele.env.memory_fs import MemoryFileSystem
-from stele.errors import OutOfSpace, StorageFailed
+from stele.errors import OutOfSpace, StorageFailed, Throttled
 from stele.model.mutations import MutationBatch
 from stele.tablet.changes import SplitTablet
 from stele.tablet.compaction_policy import CompactionLimits
 from stele.tablet.engine import World
 from stele.tablet.flush_policy import FlushLimits
-from stele.tablet.maintenance import COMPACTIONS_MAX
+from stele.tablet.maintenance import COMPACTIONS_MAX, LOOK_AFTER_START_US
 from stele.tablet.options import EngineOptions
 from stele.tablet.split_policy import SizeLimits
+from stele.tablet.table_state import TableState
 from tests.unit.tablet.engine_support import (
     ONE_GROUP,
     InlineTasks,
@@ -25,6 +29,7 @@ from tests.unit.tablet.engine_support import (
     memory_world,
     open_backend,
     put,
+    reopened,
     scan,
 )
 
@@ -47,6 +52,12 @@ def fill(table: EmbeddedTable, first: int, count: int = 100) -> None:
     for number in range(first, first + count):
         batch.put(b"row%06d" % number, "f", b"q", b"%0200d" % number)
     table.apply(batch).wait()
+
+
+def consume(steps: Iterable[None]) -> None:
+    """Go on until something is raised."""
+    for _ in steps:
+        pass
 
 
 def flushed(table: EmbeddedTable) -> int:
@@ -136,19 +147,19 @@ def test_an_error_in_the_background_is_kept_and_cleared_by_a_success() -> None:
 
 def test_a_horizon_that_cannot_be_saved_stops_the_compaction_and_nothing_else() -> None:
     """Looking for work happens on the heels of a flush, which must not suffer from it."""
-    files, clock = MemoryFileSystem(), MemoryClock()
-    backend = open_backend(memory_world(files, clock=clock), SMALL)
-    table = backend.create_table("t", ONE_GROUP)
-    clock.advance(1_000_000)
-    renames = Fault(Failure.EIO, 1, kinds={Call.RENAME}, times=1 << 60)
-    files._memory_kernel.faults = Faults(renames)
+    backend, table = new_table(SMALL)
+    horizon_of = backend.maintenance.horizon_of
+
+    def no_horizon(_state: TableState) -> int:
+        raise StorageFailed("the horizon cannot be saved")
+
+    backend.maintenance.horizon_of = no_horizon
     for number in range(6):
         fill(table, 100 * number)
         put(table, b"x")
     assert flushed(table) > 4, "flushed, and never compacted"
-    failed = backend.maintenance.last_error
-    assert isinstance(failed, StorageFailed)
-    files._memory_kernel.faults = Faults()
+    assert isinstance(backend.maintenance.last_error, StorageFailed)
+    backend.maintenance.horizon_of = horizon_of
     for number in range(6, 9):
         fill(table, 100 * number)
         put(table, b"x")
@@ -233,4 +244,40 @@ def test_a_tablet_of_a_table_that_changes_its_layout_is_looked_at_later() -> Non
     table.flush()
     tasks.held.pop()()
     assert flushed(table) == 10, "not only the one that was flushed"
+    backend.close()
+
+
+def test_t16_t17_what_an_earlier_owner_left_undone_is_looked_at_after_a_load() -> None:
+    backend, table = new_table(EngineOptions(background=False))
+    for _ in range(5):
+        fill(table, 0)
+        table.flush()
+    assert flushed(table) == 5
+    again = reopened(backend, SMALL)
+    tasks = again.store.world.tasks
+    assert isinstance(tasks, InlineTasks)
+    tasks.advance(LOOK_AFTER_START_US)
+    assert flushed(again.table("t")) == 1
+    again.close()
+
+
+def test_flushes_wait_while_compactions_are_far_behind() -> None:
+    clock = MemoryClock()
+    tasks = HoldingTasks(clock, "compact")
+    options = EngineOptions(
+        flush=SMALL.flush,
+        compaction=CompactionLimits(sources_min=4, sources_behind=8),
+        sizes=SMALL.sizes,
+    )
+    backend = open_backend(World(MemoryFileSystem(), clock, SeededRandom(1), tasks), options)
+    table = backend.create_table("t", ONE_GROUP)
+    number = count()
+    with pytest.raises(Throttled):
+        consume(fill(table, 100 * next(number)) for _ in repeat(None))
+    assert flushed(table) == 9, "no more, although memory is full"
+    tasks.held.pop(0)()
+    assert backend.store.user.memory_bytes < SMALL.flush.budget_bytes // 2
+    fill(table, 100 * next(number))
+    while tasks.held:
+        tasks.held.pop(0)()
     backend.close()
