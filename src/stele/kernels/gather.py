@@ -55,7 +55,7 @@ SHORT_COPY_MAX = 128
 
 
 @inlined
-def _copy(target: int, source: int, length: int) -> None:
+def copy_run(target: int, source: int, length: int) -> None:
     """Copy bytes; short pieces word by word, the last word overlapping the one before."""
     if length > SHORT_COPY_MAX or length < 8:
         if length > 0:
@@ -133,7 +133,7 @@ def _gather_binary(
         own = load_i64(source + 8 * column) + 4 * start
         first = load_i32(own)
         size = load_i32(own + 4 * length) - first
-        _copy(data + reached, load_i64(source + 8 * bytes_column) + first, size)
+        copy_run(data + reached, load_i64(source + 8 * bytes_column) + first, size)
         shift = reached - first
         for index in range(length):
             store_i32(offsets + 4 * index, load_i32(own + 4 * index) + shift)

@@ -21,8 +21,9 @@ there; a walk over damaged or hostile bytes ends in a negative status.
 
 from __future__ import annotations
 
+from stele.kernels.block import Ints
 from stele.kernels.jit import callee, quick
-from stele.kernels.memory import load_i64, load_u8, store_i64
+from stele.kernels.memory import address_of, load_i64, load_u8, store_i64
 
 ROW_PAGE = 0
 FAMILIES_PAGE = 1
@@ -274,3 +275,34 @@ def walk_pages(address: int, readable: int, length: int, cells: int, pages: int,
     if position != end:
         return TRAILING
     return place
+
+
+@quick
+def walk_chunks(address: int, length: int, rows: int, entry: Ints, sizes: Ints) -> int:
+    """The bytes of each column of a row group, pages with their headers; 0, or a negative status.
+
+    Any kinds and encodings of pages will do: the pages of a column end when they have a value, or a
+    null, for each row. ``entry`` is working memory, one row of a page table.
+    """
+    position, end = address, address + length
+    header = address_of(entry)
+    for column in range(len(sizes)):
+        start, values = position, 0
+        while values < rows:
+            position = _read_header(position, end, header)
+            if position == 0:
+                return MALFORMED
+            compressed = entry[COMPRESSED]
+            if compressed < 0 or compressed > end - position:
+                return TRUNCATED
+            position += compressed
+            if entry[KIND] == _DATA_PAGE:
+                if entry[VALUES] <= 0:
+                    return MISCOUNTED
+                values += entry[VALUES]
+            elif entry[KIND] != _DICTIONARY_PAGE:
+                return FOREIGN
+        if values != rows:
+            return MISCOUNTED
+        sizes[column] = position - start
+    return 0 if position == end else TRAILING

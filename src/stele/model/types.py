@@ -82,6 +82,12 @@ class ValueType:
         except (ValueError, pa.ArrowInvalid) as error:
             raise InvalidArgument(f"array is not of type {self.name}: {error}") from error
 
+    def check_array(self, array: pa.Array | pa.ChunkedArray) -> pa.Array:
+        """The same values as an array of exactly this type, cast as :meth:`encode_array` does."""
+        plain = self._cast(flatten(array))
+        self.encode_array(plain)
+        return plain
+
     def decode_array(self, array: pa.Array | pa.ChunkedArray) -> tuple[pa.Array, Bools]:
         """Values of a binary array, and which of its elements are undecodable.
 

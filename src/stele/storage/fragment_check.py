@@ -7,12 +7,16 @@ say what the cells say. It is what a deep check of a table runs on every file.
 
 from __future__ import annotations
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from stele.env import paths
 from stele.env.ports import FileSystem
 from stele.errors import Corruption, InvalidCells
+from stele.storage.fragment_columns_check import check_halves, check_native_part
 from stele.storage.fragment_format import (
+    CELLS_LAYOUT,
     METADATA_KEY,
     FragmentInfo,
     FragmentSummary,
@@ -34,9 +38,27 @@ def check_fragment(fs: FileSystem, path: str, info: FragmentInfo | None = None) 
         builder = SummaryBuilder()
         for group in range(len(reader.index)):
             _check_group(reader, group, builder, path)
-        if builder.build() != reader.summary:
-            raise Corruption("its summary is not that of its cells", file=path)
+        _check_summary(fs, reader, builder.build(), path)
         return reader.summary
+
+
+def _check_summary(
+    fs: FileSystem, reader: FragmentReader, found: FragmentSummary, path: str
+) -> None:
+    """What a file says of its cells, and of its companion if it has one."""
+    metadata = reader.index.metadata
+    if isinstance(metadata.native, msgspec.UnsetType):
+        if found != reader.summary:
+            raise Corruption("its summary is not that of its cells", file=path)
+        return
+    check_native_part(metadata.native, found, path)
+    if isinstance(metadata.companion, msgspec.UnsetType):
+        check_halves(reader, None, path)
+        return
+    beside = paths.join(paths.parent(path), metadata.companion.name)
+    check_fragment(fs, beside, metadata.companion)
+    with FragmentReader.open(fs, beside, metadata.companion) as companion:
+        check_halves(reader, companion, path)
 
 
 def _check_group(reader: FragmentReader, group: int, builder: SummaryBuilder, path: str) -> None:
@@ -60,12 +82,21 @@ def _check_parquet_footer(reader: FragmentReader, path: str) -> None:
         raise Corruption("Parquet's footer has other row groups than the index", file=path)
     for number, entry in enumerate(groups):
         row_group = footer.row_group(number)
-        first, last = row_group.column(0), row_group.column(row_group.num_columns - 1)
-        end = last.data_page_offset + last.total_compressed_size
+        start, _ = _place(row_group.column(0))
+        _, end = _place(row_group.column(row_group.num_columns - 1))
         size = int(entry["key_bytes"]) + int(entry["value_bytes"])
-        here = (row_group.num_rows, first.data_page_offset, end)
-        if here != (entry["cells"], entry["offset"], entry["offset"] + size):
+        if (start, end) != (entry["offset"], entry["offset"] + size):
             raise Corruption(f"Parquet's footer has row group {number} elsewhere", file=path)
+        if reader.index.metadata.layout == CELLS_LAYOUT and row_group.num_rows != entry["cells"]:
+            raise Corruption(f"Parquet's footer has row group {number} larger", file=path)
     stored = (footer.metadata or {}).get(METADATA_KEY.encode())
     if stored != encode_metadata(reader.index.metadata):
         raise Corruption("Parquet's footer has other metadata than the index", file=path)
+
+
+def _place(column: pq.ColumnChunkMetaData) -> tuple[int, int]:
+    """Where a column of a row group begins and ends; a dictionary comes before the values."""
+    start = column.data_page_offset
+    if column.has_dictionary_page:
+        start = min(start, column.dictionary_page_offset)
+    return start, start + column.total_compressed_size

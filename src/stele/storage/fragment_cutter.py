@@ -25,6 +25,8 @@ class RowGroup:
     parts: tuple[Block, ...]
     continues: bool
     """Whether its first cell belongs to the last row of the group before."""
+    continued: bool = False
+    """Whether its last row goes on in the next group."""
 
 
 class RowGroupCutter:
@@ -54,7 +56,7 @@ class RowGroupCutter:
             if cut is None:
                 return
             at, between_rows = cut
-            group = RowGroup(self._take(at), self._continues)
+            group = RowGroup(self._take(at), self._continues, continued=not between_rows)
             self._continues = not between_rows
             yield group
 

@@ -8,7 +8,6 @@ file in tests, where pyarrow is the judge.
 
 from __future__ import annotations
 
-import io
 from typing import Any, Protocol
 
 import numpy as np
@@ -34,6 +33,7 @@ from stele.kernels.parquet_thrift import (
 )
 from stele.model.cells import CELLS
 from stele.model.limits import FAMILIES_MAX
+from stele.storage.file_pieces import FilePieces
 from stele.storage.fragment_codecs import BadPage, decompressor
 from stele.storage.fragment_index import FragmentIndex
 
@@ -175,7 +175,7 @@ class ArrowDecoder:
         offset = self._offsets[group]
         columns = CELLS.names if values else CELLS.names[:-1]
         try:
-            source = _Window(data, offset)
+            source = FilePieces([(offset, data)])
             parquet = pq.ParquetFile(source, metadata=self._metadata)
             cells = parquet.read_row_group(group, columns=columns, use_threads=False)
             if cells.num_rows != self._cells[group]:
@@ -186,42 +186,6 @@ class ArrowDecoder:
             raise Corruption(
                 f"row group {group}: {error}", file=self._file, offset=offset
             ) from error
-
-
-class _Window(io.RawIOBase):
-    """The bytes of one row group as if they were the whole file."""
-
-    def __init__(self, data: bytes, offset: int):
-        self._data = data
-        self._offset = offset
-        self._position = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._position
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        origin = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._end}[whence]
-        self._position = origin + offset
-        return self._position
-
-    @property
-    def _end(self) -> int:
-        return self._offset + len(self._data)
-
-    def read(self, size: int = -1) -> bytes:
-        start = self._position - self._offset
-        if start < 0:
-            raise OSError(f"{self._position} lies outside the row group at {self._offset}")
-        stop = len(self._data) if size < 0 else start + size
-        data = self._data[start:stop]
-        self._position += len(data)
-        return data
 
 
 def _to_block(cells: Any) -> Block:

@@ -11,8 +11,6 @@ is refused when opened; the name of a file whose write failed is never used agai
 
 from __future__ import annotations
 
-import struct
-
 import crc32c
 import numpy as np
 import numpy.typing as npt
@@ -37,7 +35,6 @@ from stele.storage.fragment_cutter import RowGroup
 from stele.storage.fragment_format import (
     FILE_GROUPS_LIMIT,
     INDEX_BYTES_MAX,
-    METADATA_KEY,
     PARQUET_MAGIC,
     FragmentInfo,
     FragmentMetadata,
@@ -49,6 +46,7 @@ from stele.storage.fragment_format import (
 from stele.storage.fragment_index import CONTINUES, GROUP, Groups, encode_index, encode_trailer
 from stele.storage.fragment_options import FragmentOptions, parquet_arguments
 from stele.storage.fragment_summary import SummaryBuilder
+from stele.storage.fragment_tail import Catcher, add_blooms, close_parquet
 
 AFTER_GROUP = declare("storage.fragment.after_group")
 AFTER_FOOTER = declare("storage.fragment.after_footer")
@@ -56,36 +54,6 @@ AFTER_SYNC = declare("storage.fragment.after_sync")
 
 FIRST_ROWS_BYTES_MAX = 8 * 1024 * 1024
 """First rows in an index at which the next row begins another file."""
-
-_FOOTER_END = struct.Struct("<I4s")
-
-
-class _Catcher:
-    """The sink pyarrow writes to: keeps the bytes and knows the position in the file."""
-
-    def __init__(self) -> None:
-        self._parts: list[bytes] = []
-        self._position = 0
-        self.closed = False
-
-    def write(self, data: bytes) -> int:
-        self._parts.append(data)
-        self._position += len(data)
-        return len(data)
-
-    def tell(self) -> int:
-        return self._position
-
-    def flush(self) -> None:
-        """There is nothing between the writer and the parts."""
-
-    def close(self) -> None:
-        self.closed = True
-
-    def take(self) -> list[bytes]:
-        """Everything written since the last call, as it came."""
-        parts, self._parts = self._parts, []
-        return parts
 
 
 class FragmentFileWriter:
@@ -97,7 +65,7 @@ class FragmentFileWriter:
         self.name = name
         self._table = table
         self._options = options
-        self._catcher = _Catcher()
+        self._catcher = Catcher()
         self._parquet = pq.ParquetWriter(self._catcher, **parquet_arguments(options))
         self._summary = SummaryBuilder()
         self._entries: list[tuple[int, ...]] = []
@@ -114,6 +82,15 @@ class FragmentFileWriter:
             or self._file.position >= self._options.file_bytes
             or self._first_rows_bytes >= FIRST_ROWS_BYTES_MAX
         )
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all files it has made: one."""
+        return [self.name]
+
+    def takes(self, group: RowGroup) -> bool:
+        """Whether a row group may follow in this file."""
+        return group.continues or not self.is_full
 
     def write_group(self, group: RowGroup) -> None:
         """Encode and write one row group."""
@@ -186,9 +163,9 @@ class FragmentFileWriter:
                 histogram=self._histogram(groups),
             )
         )
-        blooms, footer = self._close_parquet(metadata)
+        blooms, footer = close_parquet(self._parquet, self._catcher, metadata)
         groups_end = int(groups["offset"][-1]) + self._entries[-1][2] + self._entries[-1][3]
-        self._add_blooms(groups, blooms, groups_end)
+        add_blooms(groups, self._parquet, blooms, groups_end)
         index = encode_index(metadata, groups, self._first_rows)
         pointer = IndexPointer(groups_end + len(blooms), len(index), crc32c.crc32c(index))
         self._file.write(blooms, index, encode_trailer(pointer, footer), footer)
@@ -207,32 +184,6 @@ class FragmentFileWriter:
             cells_before[begins].tolist(),
             groups["offset"][begins].tolist(),
         )
-
-    def _close_parquet(self, metadata: bytes) -> tuple[bytes, bytes]:
-        """pyarrow's tail: the bloom filters, and the footer with its length and magic."""
-        self._parquet.add_key_value_metadata({METADATA_KEY: metadata})
-        self._parquet.close()
-        tail = b"".join(self._catcher.take())
-        size, magic = _FOOTER_END.unpack_from(tail, len(tail) - _FOOTER_END.size)
-        footer_at = len(tail) - _FOOTER_END.size - size
-        assert magic == PARQUET_MAGIC
-        assert footer_at >= 0
-        return tail[:footer_at], tail[footer_at:]
-
-    def _add_blooms(self, groups: Groups, blooms: bytes, start: int) -> None:
-        """Enter where each bloom filter lies, and its checksum."""
-        parsed = self._parquet.writer.metadata
-        view = memoryview(blooms)
-        end = start
-        for number in range(len(groups)):
-            column = parsed.row_group(number).column(0)
-            offset, size = column.bloom_filter_offset, column.bloom_filter_length
-            assert offset == end, "bloom filters do not follow the row groups"
-            end = offset + size
-            groups["bloom_offset"][number] = offset
-            groups["bloom_bytes"][number] = size
-            groups["bloom_crc"][number] = crc32c.crc32c(view[offset - start : end - start])
-        assert end == start + len(blooms), "there is more than bloom filters behind the row groups"
 
     def close(self) -> None:
         """Close without finishing. Idempotent."""

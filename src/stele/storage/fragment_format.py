@@ -23,11 +23,13 @@ from typing import Annotated
 import msgspec
 
 from stele.errors import Corruption, InvalidArgument, UnsupportedFormat
+from stele.storage.fragment_columns_format import NativePart
 from stele.storage.fragment_name import parse_fragment_name
 
 FORMAT_VERSION = 1
 CELLS_LAYOUT = "cells"
-KNOWN_LAYOUTS = (CELLS_LAYOUT,)
+COLUMNS_LAYOUT = "columns"
+KNOWN_LAYOUTS = (CELLS_LAYOUT, COLUMNS_LAYOUT)
 KNOWN_FEATURES: frozenset[str] = frozenset()
 """Features a file may require of its reader. There is none yet."""
 
@@ -116,16 +118,43 @@ class IndexPointer(msgspec.Struct, frozen=True):
     crc: Checksum
 
 
-class FragmentInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """What the writer reports of a durable file, and what references carry."""
+class FragmentInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the writer reports of a durable file, and what references carry.
+
+    A file of the columns layout may have a companion, a file of the cells layout with all cells
+    that are not native. The two are one thing to whoever refers to them: the summary is that of
+    both together.
+    """
 
     name: str
     size: Count
     index: IndexPointer
     summary: FragmentSummary
+    layout: str = CELLS_LAYOUT
+    companion: FragmentInfo | None = None
 
     def __post_init__(self) -> None:
         parse_fragment_name(self.name)
+        if self.layout not in KNOWN_LAYOUTS:
+            raise InvalidArgument(f"{self.name}: unknown fragment layout {self.layout!r}")
+        inner = self.companion
+        if inner is not None and (
+            self.layout != COLUMNS_LAYOUT
+            or inner.layout != CELLS_LAYOUT
+            or inner.name == self.name
+            or inner.summary.cells >= self.summary.cells
+        ):
+            raise InvalidArgument(f"{self.name} cannot have the companion {inner.name}")
+
+    @property
+    def files(self) -> tuple[FragmentInfo, ...]:
+        """The file itself, and its companion if there is one."""
+        return (self,) if self.companion is None else (self, self.companion)
+
+    @property
+    def total_bytes(self) -> int:
+        """The size of all its files."""
+        return sum(file.size for file in self.files)
 
 
 class HistogramEntry(msgspec.Struct, frozen=True, array_like=True):
@@ -148,6 +177,19 @@ class FragmentMetadata(msgspec.Struct, frozen=True, kw_only=True):
     """Whether every row group has exactly the pages that our own decoder reads."""
     summary: FragmentSummary
     histogram: tuple[HistogramEntry, ...] = ()
+    native: NativePart | msgspec.UnsetType = msgspec.UNSET
+    """What a file of the columns layout has, and no other."""
+    companion: FragmentInfo | msgspec.UnsetType = msgspec.UNSET
+
+    def __post_init__(self) -> None:
+        if (self.layout == COLUMNS_LAYOUT) == (self.native is msgspec.UNSET):
+            raise InvalidArgument("native columns are for the columns layout, and only for it")
+
+    @property
+    def own_bounds(self) -> tuple[int, bytes, bytes]:
+        """Cells, first and last row of the file itself, without a companion."""
+        part = self.summary if isinstance(self.native, msgspec.UnsetType) else self.native
+        return part.cells, part.first_row, part.last_row
 
 
 class _Requirements(msgspec.Struct):

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 
 import crc32c
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -25,6 +26,7 @@ from stele.kernels.parquet_pages import arena_bytes
 from stele.kernels.row_index import RowIndex
 from stele.model.ranges import RowRange
 from stele.storage.fragment_format import (
+    COLUMNS_LAYOUT,
     FILE_GROUPS_LIMIT,
     FORMAT_VERSION,
     GROUP_CELLS_MAX,
@@ -60,23 +62,40 @@ GROUP = np.dtype(
 CONTINUES = 1
 """Flag of a row group that begins inside a row."""
 
+CHUNK = np.dtype([("bytes", "<u4"), ("crc", "<u4")])
+"""One column of one row group, in files of the columns layout."""
+
 _HEADER = struct.Struct("<8sIIII")
-"""Magic, bytes of metadata, row groups, bytes of first rows, zero."""
+"""Magic, bytes of metadata, row groups, bytes of first rows, columns that have chunks."""
 
 _TRAILER = struct.Struct("<QIIIIII8s")
 TRAILER_BYTES = _TRAILER.size
 _TRAILER_SEALED_BYTES = TRAILER_BYTES - 4 - len(TRAILER_MAGIC)
 
 Groups = npt.NDArray[np.void]
+Chunks = npt.NDArray[np.void]
+"""A row for each row group, an entry for each column."""
+NO_CHUNKS: Chunks = np.empty((0, 0), CHUNK)
 Damaged = Callable[[str], Corruption]
 
 
-def encode_index(metadata: bytes, groups: Groups, first_rows: Sequence[bytes]) -> bytes:
+def encode_index(
+    metadata: bytes, groups: Groups, first_rows: Sequence[bytes], chunks: Chunks = NO_CHUNKS
+) -> bytes:
     """The bytes of an index."""
     offsets = np.zeros(len(first_rows) + 1, "<i4")
     np.cumsum([len(row) for row in first_rows], out=offsets[1:])
-    header = _HEADER.pack(INDEX_MAGIC, len(metadata), len(groups), int(offsets[-1]), 0)
-    return b"".join([header, groups.tobytes(), offsets.tobytes(), *first_rows, metadata])
+    sizes = len(metadata), len(groups), int(offsets[-1]), chunks.shape[1]
+    return b"".join(
+        [
+            _HEADER.pack(INDEX_MAGIC, *sizes),
+            groups.tobytes(),
+            offsets.tobytes(),
+            *first_rows,
+            chunks.tobytes(),
+            metadata,
+        ]
+    )
 
 
 def encode_trailer(pointer: IndexPointer, footer: bytes) -> bytes:
@@ -114,13 +133,20 @@ class FragmentIndex:
     """The parsed index of one file. Immutable; threads share it."""
 
     def __init__(
-        self, metadata: FragmentMetadata, groups: Groups, first_rows: pa.BinaryArray, file: str
+        self,
+        metadata: FragmentMetadata,
+        groups: Groups,
+        first_rows: pa.BinaryArray,
+        file: str,
+        chunks: Chunks = NO_CHUNKS,
     ):
         self.metadata = metadata
         self.groups = groups
+        self.chunks = chunks
         self.cells: list[int] = groups["cells"].tolist()
         continues = (groups["flags"] & CONTINUES).astype(np.uint8)
         _check_totals(metadata, groups, file)
+        _check_chunks(metadata, groups, chunks, file)
         _check_order(metadata, first_rows, continues, file)
         # The kernels' index marks the block in front: the one whose last row goes on.
         self.rows = RowIndex(first_rows, np.append(continues[1:], np.uint8(0)))
@@ -157,7 +183,9 @@ class FragmentIndex:
     @cached_property
     def block_sizes(self) -> list[int]:
         """The memory of each decoded row group."""
-        raw = self.groups["raw_bytes"].tolist()
+        raw: list[int] = self.groups["raw_bytes"].tolist()
+        if self.metadata.layout == COLUMNS_LAYOUT:
+            return raw
         return [arena_bytes(size, cells) for size, cells in zip(raw, self.cells, strict=True)]
 
 
@@ -165,8 +193,21 @@ def _check_totals(metadata: FragmentMetadata, groups: Groups, file: str) -> None
     cells, raw = groups["cells"], groups["raw_bytes"]
     if cells.min() < 1 or cells.max() > GROUP_CELLS_MAX or raw.max() > GROUP_RAW_BYTES_MAX:
         raise Corruption("a row group has an impossible size", file=file)
-    if int(cells.sum(dtype=np.int64)) != metadata.summary.cells:
+    if int(cells.sum(dtype=np.int64)) != metadata.own_bounds[0]:
         raise Corruption("its row groups have another number of cells than it", file=file)
+
+
+def _check_chunks(metadata: FragmentMetadata, groups: Groups, chunks: Chunks, file: str) -> None:
+    """In the columns layout the columns of a row group are all of its bytes."""
+    if isinstance(metadata.native, msgspec.UnsetType):
+        if chunks.size:
+            raise Corruption("a file of cells has an index of columns", file=file)
+        return
+    if chunks.shape != (len(groups), metadata.native.leaves):
+        raise Corruption("its index has other columns than it", file=file)
+    sizes = chunks["bytes"].sum(axis=1, dtype=np.int64)
+    if (sizes != groups["key_bytes"]).any() or groups["value_bytes"].any():
+        raise Corruption("its columns have other sizes than its row groups", file=file)
 
 
 def _check_order(
@@ -183,7 +224,8 @@ def _check_order(
     if len(wrong):
         raise Corruption(f"row group {wrong[0] + 1} begins below the one before it", file=file)
     first, last = rows[0].as_py(), rows[-1].as_py()
-    if continues[0] or first != metadata.summary.first_row or last > metadata.summary.last_row:
+    _, first_row, last_row = metadata.own_bounds
+    if continues[0] or first != first_row or last > last_row:
         raise Corruption("its first rows contradict its row bounds", file=file)
 
 
@@ -197,14 +239,16 @@ def decode_index(data: bytes, pointer: IndexPointer, file: str) -> FragmentIndex
         raise damaged("the index's checksum is wrong")
     if len(data) < _HEADER.size:
         raise damaged("the index is too short")
-    magic, metadata_bytes, count, row_bytes, _ = _HEADER.unpack_from(data)
+    magic, metadata_bytes, count, row_bytes, leaves = _HEADER.unpack_from(data)
     if magic != INDEX_MAGIC:
         raise damaged("the index does not begin like one")
     if not 1 <= count <= FILE_GROUPS_LIMIT or metadata_bytes > METADATA_BYTES_MAX:
         raise damaged("the index has an impossible size")
     offsets_at = _HEADER.size + count * GROUP.itemsize
     rows_at = offsets_at + 4 * (count + 1)
-    if rows_at + row_bytes + metadata_bytes != len(data):
+    chunks_at = rows_at + row_bytes
+    metadata_at = chunks_at + count * leaves * CHUNK.itemsize
+    if metadata_at + metadata_bytes != len(data):
         raise damaged("the index has another size than its parts")
     groups = np.frombuffer(data, GROUP, count, _HEADER.size)
     offsets = np.frombuffer(data, "<i4", count + 1, offsets_at)
@@ -215,8 +259,9 @@ def decode_index(data: bytes, pointer: IndexPointer, file: str) -> FragmentIndex
         pa.binary(), count, [None, stored.slice(offsets_at), stored.slice(rows_at)]
     )
     _check_places(groups, pointer.offset, damaged)
-    metadata = decode_metadata(data[rows_at + row_bytes :], file)
-    return FragmentIndex(metadata, groups, first_rows, file)
+    metadata = decode_metadata(data[metadata_at:], file)
+    chunks = np.frombuffer(data, CHUNK, count * leaves, chunks_at).reshape(count, leaves)
+    return FragmentIndex(metadata, groups, first_rows, file, chunks)
 
 
 def _check_places(groups: Groups, index_offset: int, damaged: Damaged) -> None:

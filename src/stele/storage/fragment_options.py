@@ -26,8 +26,8 @@ CODECS = ("none", "lz4", "snappy", "zstd")
 
 _COMPRESSION = re.compile(r"(none|lz4|snappy|zstd)(?::([0-9]{1,2}))?")
 
-_ONE_PAGE_BYTES = 1 << 30
-_ONE_PAGE_ROWS = 1 << 30
+ONE_PAGE_BYTES = 1 << 30
+ONE_PAGE_ROWS = 1 << 30
 """So large that each column of a row group is one page: a row group is bounded anyway."""
 
 BLOOM_FALSE_POSITIVES = 0.01
@@ -109,8 +109,8 @@ def parquet_arguments(options: FragmentOptions) -> dict[str, Any]:
         },
         "write_statistics": ["row"],
         "write_page_checksum": True,
-        "data_page_size": _ONE_PAGE_BYTES,
-        "max_rows_per_page": _ONE_PAGE_ROWS,
+        "data_page_size": ONE_PAGE_BYTES,
+        "max_rows_per_page": ONE_PAGE_ROWS,
         "sorting_columns": pq.SortingColumn.from_ordering(
             CELLS, [("row", "ascending"), ("family", "ascending")]
         ),

@@ -14,9 +14,11 @@ import struct
 import weakref
 from collections.abc import Iterator
 from enum import Enum
+from functools import partial
 from typing import Self
 
 import crc32c
+import msgspec
 
 from stele.env import paths
 from stele.env.ports import FileSystem, RandomFile
@@ -24,13 +26,17 @@ from stele.errors import Corruption, UnsupportedFormat
 from stele.kernels.block import Block
 from stele.kernels.bloom import BloomFilter
 from stele.kernels.search import slice_rows
+from stele.model.columns import ColumnSelection
 from stele.model.ranges import EVERYTHING, RowRange
+from stele.storage.fragment_columns_reader import ColumnsDecoder
 from stele.storage.fragment_decoder import ArrowDecoder, GroupDecoder, PageDecoder
 from stele.storage.fragment_format import (
+    COLUMNS_LAYOUT,
     FOOTER_BYTES_MAX,
     INDEX_BYTES_MAX,
     PARQUET_MAGIC,
     FragmentInfo,
+    FragmentMetadata,
     FragmentSummary,
     IndexPointer,
 )
@@ -74,10 +80,12 @@ class FragmentReader:
             size = file.size()
             pointer = _find_index(file, size) if info is None else _expected_index(path, size, info)
             index = decode_index(_read(file, pointer.offset, pointer.size), pointer, path)
-            if info is not None and index.metadata.summary != info.summary:
+            if info is not None and not _is_meant(index.metadata, info):
                 raise Corruption("it says other things of itself than its reference", file=path)
             decoder: GroupDecoder
-            if decoding is Decoding.OWN and index.metadata.plain_pages:
+            if index.metadata.layout == COLUMNS_LAYOUT:
+                decoder = ColumnsDecoder(index, partial(_read_footer, file, size), path)
+            elif decoding is Decoding.OWN and index.metadata.plain_pages:
                 decoder = PageDecoder(index, path)
             else:
                 decoder = ArrowDecoder(index, _read_footer(file, size), path)
@@ -104,6 +112,21 @@ class FragmentReader:
         if whole:
             self._verify(view[key_bytes:], int(entry["value_crc"]), offset, "row group", group)
         return self._decoder.decode(data, group, values=values)
+
+    def read_columns(self, group: int, columns: ColumnSelection) -> Block:
+        """The cells of a row group in some columns, or more of them.
+
+        Of a file of the columns layout, only what is needed is read and decoded.
+        """
+        if columns.is_everything or not isinstance(self._decoder, ColumnsDecoder):
+            return self.read_block(group)
+        parts: list[tuple[int, bytes]] = []
+        chosen = self._decoder.choose(columns)
+        for leaf, (offset, size, crc) in chosen.chunks(group):
+            data = _read(self._file, offset, size)
+            self._verify(data, crc, offset, f"column {leaf} of row group", group)
+            parts.append((offset, data))
+        return chosen.decode(parts, group)
 
     def blocks(self, rows: RowRange = EVERYTHING, *, values: bool = True) -> Iterator[Block]:
         """The cells of a row range, in order, at most a row group at a time. No block is empty."""
@@ -148,6 +171,13 @@ class FragmentReader:
 
     def __exit__(self, *unused: object) -> None:
         self.close()
+
+
+def _is_meant(metadata: FragmentMetadata, info: FragmentInfo) -> bool:
+    """Whether a file says of itself what a reference says of it."""
+    companion = None if metadata.companion is msgspec.UNSET else metadata.companion
+    told = (metadata.layout, metadata.summary, companion)
+    return told == (info.layout, info.summary, info.companion)
 
 
 def _read(file: RandomFile, offset: int, size: int) -> bytes:

@@ -12,8 +12,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 from stele.env import paths
 from stele.env.failpoints import declare, failpoint
@@ -31,11 +32,44 @@ AFTER_CREATE = declare("storage.fragment.after_create")
 AFTER_SYNC_DIR = declare("storage.fragment.after_sync_dir")
 
 
+@dataclass(frozen=True, slots=True)
+class GroupSize:
+    """How large row groups are, about."""
+
+    cells: int
+    size_bytes: int
+
+
+class RunFile(Protocol):
+    """One file of a run while it is written, or the pair of files that stands for one."""
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the files made so far."""
+
+    def takes(self, group: RowGroup) -> bool:
+        """Whether a row group may follow; one that continues a row must be taken."""
+
+    def write_group(self, group: RowGroup) -> None:
+        """Add a row group."""
+
+    def finish(self) -> FragmentInfo:
+        """Write the end and sync it."""
+
+    def close(self) -> None:
+        """Close without finishing. Idempotent."""
+
+
+FileMaker = Callable[[str, RowGroup], RunFile]
+"""Makes a file of a name; the row group is the first that it will get."""
+
+
 class FragmentWriter:
     """Not thread-safe. Use it as a context: leaving it without ``finish`` aborts.
 
     ``names`` gives a new name for each file, see ``NameSequence``. ``borders`` are rows, ascending;
-    no file has rows on both sides of one.
+    no file has rows on both sides of one. ``maker`` makes other files than those of cells, whose
+    row groups then have the size ``groups``.
     """
 
     def __init__(
@@ -47,6 +81,8 @@ class FragmentWriter:
         table: str,
         options: FragmentOptions | None = None,
         borders: Sequence[bytes] = (),
+        maker: FileMaker | None = None,
+        groups: GroupSize | None = None,
     ):
         if any(a >= b for a, b in itertools.pairwise(borders)):
             raise InvalidArgument("the borders of a fragment's files must ascend")
@@ -56,8 +92,10 @@ class FragmentWriter:
         self._table = table
         self._options = options or FragmentOptions()
         self._borders = list(reversed(borders))
-        self._cutter = RowGroupCutter(self._options.block_cells, self._options.block_bytes)
-        self._file: FragmentFileWriter | None = None
+        size = groups or GroupSize(self._options.block_cells, self._options.block_bytes)
+        self._cutter = RowGroupCutter(size.cells, size.size_bytes)
+        self._maker = maker or self._file_of_cells
+        self._file: RunFile | None = None
         self._done: list[FragmentInfo] = []
         self._open = True
 
@@ -88,10 +126,10 @@ class FragmentWriter:
         if not self._open:
             return
         self._open = False
-        names = [info.name for info in self._done]
+        names = [file.name for info in self._done for file in info.files]
         if self._file is not None:
             self._file.close()
-            names.append(self._file.name)
+            names += self._file.names
         for name in names:
             try:
                 self._fs.delete(paths.join(self._directory, name))
@@ -115,16 +153,16 @@ class FragmentWriter:
 
     def _write_all(self, groups: Iterable[RowGroup]) -> None:
         for group in groups:
-            if self._file is not None and self._file.is_full and not group.continues:
+            if self._file is not None and not self._file.takes(group):
                 self._finish_file()
             if self._file is None:
-                self._file = self._new_file()
+                name = self._names()
+                parse_fragment_name(name)
+                self._file = self._maker(name, group)
                 failpoint(AFTER_CREATE)
             self._file.write_group(group)
 
-    def _new_file(self) -> FragmentFileWriter:
-        name = self._names()
-        parse_fragment_name(name)
+    def _file_of_cells(self, name: str, _: RowGroup) -> RunFile:
         return FragmentFileWriter(self._fs, self._directory, name, self._table, self._options)
 
     def _finish_file(self) -> None:
@@ -164,10 +202,19 @@ def write_fragment(
     table: str,
     options: FragmentOptions | None = None,
     borders: Sequence[bytes] = (),
+    maker: FileMaker | None = None,
+    groups: GroupSize | None = None,
 ) -> tuple[FragmentInfo, ...]:
     """Write all blocks as one fragment."""
     with FragmentWriter(
-        fs, directory, names, table=table, options=options, borders=borders
+        fs,
+        directory,
+        names,
+        table=table,
+        options=options,
+        borders=borders,
+        maker=maker,
+        groups=groups,
     ) as writer:
         for block in blocks:
             writer.append(block)

@@ -23,7 +23,7 @@ from stele.model.predicates import CellSpec
 from stele.model.ranges import RowRange
 from stele.storage.fragment_reader import FragmentReader
 from stele.storage.reference_streams import reference_sources, runs
-from stele.storage.references import Reference, restrict
+from stele.storage.references import Reference, file_references, restrict
 
 
 class PlanReader:
@@ -43,7 +43,7 @@ class PlanReader:
         if view.columns.is_empty:
             return
         inside = restrict(references, rows, view.columns)
-        streams = [self._run(run) for run in runs(inside)]
+        streams = [self._run(run) for run in runs(file_references(inside))]
         takes_all = spec.columns.is_everything and not spec.filters and spec.cells_per_row is None
         if len(streams) == 1 and takes_all:
             yield from _clean_first(streams[0], view)

@@ -33,6 +33,8 @@ def reference_sources(
 def runs(references: Iterable[Reference]) -> list[list[Reference]]:
     """References as few sorted runs: files that follow each other are merged as if they were one.
 
+    To read them, take companions as files of their own (``file_references``).
+
     Each goes to the first run that ends before it begins, which gives as few runs as there can be.
     """
     found: list[list[Reference]] = []

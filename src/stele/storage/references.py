@@ -20,7 +20,7 @@ breaks a limit cannot be made.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -31,7 +31,7 @@ from stele.model.cells import ROW_ERASURE_FAMILY
 from stele.model.column_set import ALL_COLUMNS, ColumnSet
 from stele.model.limits import FAMILIES_MAX, FAMILY_BYTES_MAX, ROW_BYTES_MAX
 from stele.model.ranges import EVERYTHING, RowRange
-from stele.storage.fragment_format import FragmentInfo, Int64
+from stele.storage.fragment_format import COLUMNS_LAYOUT, FragmentInfo, Int64
 from stele.storage.regions import Region, subtract
 from stele.storage.regions import unite as unite_regions
 
@@ -79,9 +79,17 @@ class Reference:
         )
 
     @property
+    def parts(self) -> tuple[Reference, ...]:
+        """The same for each file by itself: a companion is merged like any other file."""
+        companion = self.file.companion
+        return (self,) if companion is None else (self, replace(self, file=companion))
+
+    @property
     def facts(self) -> Facts:
-        """What a merge may know of its cells without looking."""
+        """What a merge may know of the cells of its file, companion aside, without looking."""
         summary = self.file.summary
+        if self.file.layout == COLUMNS_LAYOUT:
+            return Facts(self.txn_max, erasures=False, versions_max=1)
         return Facts(self.txn_max, summary.erasures.total > 0, summary.versions_max)
 
     def restricted(self, region: Region) -> Reference | None:
@@ -139,6 +147,11 @@ def restrict(
     region = Region(rows, columns)
     inside = (reference.restricted(region) for reference in references)
     return tuple(reference for reference in inside if reference is not None)
+
+
+def file_references(references: Iterable[Reference]) -> Iterator[Reference]:
+    """All files that references show, companions apart from the files they belong to."""
+    return (part for reference in references for part in reference.parts)
 
 
 def split(references: Iterable[Reference], row: bytes) -> tuple[References, References]:

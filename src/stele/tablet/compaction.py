@@ -24,7 +24,8 @@ from stele.model.cells import ROW_ERASURE_FAMILY
 from stele.model.column_set import ColumnSet
 from stele.model.groups import HIDDEN_GROUP, Group
 from stele.model.ranges import RowRange
-from stele.storage.references import Reference, References, restrict
+from stele.storage.reference_streams import runs
+from stele.storage.references import Reference, References, file_references, restrict
 from stele.tablet.changes import ReplaceReferences
 from stele.tablet.compaction_policy import CompactionChoice, SourceFacts, choose_compaction
 from stele.tablet.config import ConfigEdit, TabletConfig
@@ -33,7 +34,7 @@ from stele.tablet.engine import Engine
 from stele.tablet.flush import fragment_options
 from stele.tablet.fragment_store import FragmentStore, PendingFiles
 from stele.tablet.parallel import cut, write_parts
-from stele.tablet.read_sources import runs, stream_sources
+from stele.tablet.read_sources import stream_sources
 from stele.tablet.restrictions import group_references
 from stele.tablet.table_state import TableState
 from stele.tablet.tablet_sizes import reference_bytes
@@ -98,7 +99,10 @@ class Compaction:
         schema = self.state.layout.schema
         group = schema.group(self.group)
         infos = self.files.write(
-            self._merged(group, rows), table=self.state.id, options=fragment_options(group)
+            self._merged(group, rows),
+            table=self.state.id,
+            options=fragment_options(group),
+            typed=schema.typed_columns(group),
         )
         columns = schema.column_set(group)
         return tuple(Reference(info, self.config.rows, columns) for info in infos)
@@ -124,7 +128,7 @@ class Compaction:
         )
         streams = [
             _trimmed(self.engine.fragments, reference, columns)
-            for reference in restrict(self.inputs, rows)
+            for reference in file_references(restrict(self.inputs, rows))
         ]
         for selection in merge_streams(streams, compaction_rule(plan)):
             yield from selection.gather()
@@ -132,7 +136,7 @@ class Compaction:
     def _answered(self, answer: Answer) -> None:
         """Saved, or refused because the tablet changed meanwhile: then the files are garbage."""
         if isinstance(answer, ConfigEdit):
-            names = {reference.file.name for reference in self.inputs}
+            names = {part.file.name for part in file_references(self.inputs)}
             self.engine.fragments.forget(self.state.layout.graph.unneeded(names))
         self._end(answer if isinstance(answer, SteleError) else None)
 
@@ -196,7 +200,7 @@ def plan_compaction(
             SourceFacts(
                 str(place),
                 sum(reference_bytes(engine.fragments, reference) for reference in source),
-                sum(reference.file.size for reference in source),
+                sum(reference.file.total_bytes for reference in source),
             )
             for place, source in enumerate(sources)
         ]

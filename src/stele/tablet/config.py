@@ -38,7 +38,9 @@ class TabletConfig:
 
     def files(self) -> frozenset[str]:
         """The names of all fragment files the tablet refers to."""
-        return frozenset(reference.file.name for reference in self.references)
+        return frozenset(
+            file.name for reference in self.references for file in reference.file.files
+        )
 
 
 @dataclass(frozen=True, slots=True)

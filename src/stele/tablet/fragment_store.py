@@ -15,13 +15,14 @@ from contextlib import contextmanager
 from stele.env.ports import FileSystem
 from stele.kernels.block import Block
 from stele.model.ranges import RowRange
+from stele.model.typed_columns import TypedColumn
 from stele.storage.block_cache import BlockCache, FragmentBlocks
 from stele.storage.cache_priority import Priority
+from stele.storage.fragment_columns_writer import write_typed_fragment
 from stele.storage.fragment_format import FragmentInfo
 from stele.storage.fragment_name import NameSequence, parse_fragment_name
 from stele.storage.fragment_options import FragmentOptions
 from stele.storage.fragment_reader import FragmentReader
-from stele.storage.fragment_writer import write_fragment
 
 FRAGMENT_DIRECTORY = "fragments"
 
@@ -170,14 +171,16 @@ class FragmentStore:
         table: str,
         options: FragmentOptions,
         borders: Sequence[bytes],
+        typed: Sequence[TypedColumn],
         mine: set[int],
     ) -> tuple[FragmentInfo, ...]:
-        return write_fragment(
+        return write_typed_fragment(
             self._files,
             self._directory,
             lambda: self._new_name(mine),
             blocks,
             table=table,
+            columns=typed,
             options=options,
             borders=borders,
         )
@@ -197,9 +200,13 @@ class PendingFiles:
         table: str,
         options: FragmentOptions,
         borders: Sequence[bytes] = (),
+        typed: Sequence[TypedColumn] = (),
     ) -> tuple[FragmentInfo, ...]:
-        """Write blocks as one durable fragment; none for no cells."""
-        return self._store._write(blocks, table, options, borders, self._mine)  # noqa: SLF001
+        """Write blocks as one durable fragment; none for no cells.
+
+        ``typed`` are declared columns of its group: with some, it may get the columns layout.
+        """
+        return self._store._write(blocks, table, options, borders, typed, self._mine)  # noqa: SLF001
 
     def settle(self) -> None:
         """Their config is saved, or nobody will ever refer to them. Idempotent."""

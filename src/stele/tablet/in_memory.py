@@ -35,7 +35,8 @@ def wanted_files(layout: TableLayout) -> dict[str, tuple[Priority, list[Referenc
     by_file: dict[str, list[Reference]] = {}
     for config in layout.tablets:
         for reference in config.references:
-            by_file.setdefault(reference.file.name, []).append(reference)
+            for part in reference.parts:
+                by_file.setdefault(part.file.name, []).append(part)
     wanted: dict[str, tuple[Priority, list[Reference]]] = {}
     for name, references in by_file.items():
         kept = [r for r in references if any(r.columns.overlaps(group) for group in groups)]

@@ -16,6 +16,7 @@ from stele.model.cells import Cell, batch_to_cells
 from stele.model.groups import Group
 from stele.model.ranges import RowRange
 from stele.model.schema import Schema
+from stele.storage.references import file_references
 from stele.tablet.config import ConfigEdit, TabletConfig
 from stele.tablet.config_store import ConfigStore, Saved
 from stele.tablet.engine import Engine
@@ -86,7 +87,7 @@ class MetaTable:
         view = self._engine.table(self._table).view()
         sources = [Source(block) for block in view.memory.blocks(txn)]
         for config in view.layout.tablets.overlapping(rows):
-            for reference in config.references:
+            for reference in file_references(config.references):
                 reader = self._engine.fragments.open(reference.file).reader
                 sources += [Source(block) for block in reader.blocks(reference.rows)]
         selection = merge_resolve(sources, ReadView(txn=txn, versions=1))

@@ -29,7 +29,7 @@ from stele.kernels.block import Block
 from stele.model.schema import Schema
 from stele.model.schema_json import schema_to_json
 from stele.storage.read_plan import KeySample, ReadPlan, TabletPlan
-from stele.storage.references import Reference, References, restrict
+from stele.storage.references import Reference, References, file_references, restrict
 from stele.tablet.config import TabletConfig
 from stele.tablet.engine import Engine
 from stele.tablet.flush import fragment_options, merged
@@ -141,7 +141,7 @@ class Pins:
             tail = spill(files, state.id, schema, blocks)
             if tail:
                 failpoint(AFTER_SPILL)
-                names = tuple(reference.file.name for reference in tail)
+                names = tuple(part.file.name for part in file_references(tail))
                 self._coordination.replace_lease(msgspec.structs.replace(lease, files=names))
                 failpoint(AFTER_RECORD)
         assert lease.expires_us is not None

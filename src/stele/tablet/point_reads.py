@@ -32,7 +32,7 @@ from stele.model.predicates import CellSpec, ReadSpec
 from stele.model.ranges import RowRange
 from stele.model.row import RowCells
 from stele.model.schema import Schema
-from stele.storage.references import Reference
+from stele.storage.references import Reference, file_references
 from stele.storage.regions import NO_COLUMNS
 from stele.tablet.config import TabletConfig
 from stele.tablet.engine import Engine
@@ -136,7 +136,7 @@ class PointReads:
             Source(slice_rows(block, only), read.columns)
             for block in view.memory.row_blocks(row, txn)
         ]
-        for reference in config.references:
+        for reference in file_references(config.references):
             if reference.columns.overlaps(read.columns):
                 sources += self._sources(reference, only)
         kept, rows = filter_cells(merge_resolve(sources, read), spec)
@@ -185,7 +185,7 @@ class PointReads:
         fragments = [
             *(
                 _fragment(self._engine.fragments, reference)
-                for reference in config.references
+                for reference in file_references(config.references)
                 if reference.columns.overlaps(served if groups is None else groups)
             ),
             *(PointFragment.in_memory(block, served) for block in blocks if block.count),

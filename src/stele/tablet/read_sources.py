@@ -18,7 +18,7 @@ from stele.model.ranges import RowRange
 from stele.storage.cache_priority import Priority
 from stele.storage.memory_table import MemoryVersion
 from stele.storage.reference_streams import reference_sources, runs
-from stele.storage.references import Reference
+from stele.storage.references import Reference, file_references
 from stele.tablet.fragment_store import FragmentStore, OpenFragment
 from stele.tablet.table_state import TableLayout
 
@@ -107,7 +107,7 @@ def tablet_streams(
     """One stream for each source of a tablet."""
     streams: list[Iterable[Source]] = [(Source(block, columns),) for block in memory]
     counters.memory_blocks += len(streams)
-    for run in runs(references):
+    for run in runs(file_references(references)):
         parts = [fragment_stream(store, ref, counters, reverse=reverse) for ref in run]
         streams.append(chain.from_iterable(parts[::-1] if reverse else parts))
     return streams

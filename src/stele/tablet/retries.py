@@ -22,6 +22,7 @@ from stele.model.columns import HIDDEN_COLUMNS, RETRY_FAMILY
 from stele.model.mutations import Record, hidden_put
 from stele.model.ranges import RowRange
 from stele.model.request_identity import RequestIdentity, decode_sequence, encode_sequence
+from stele.storage.references import file_references
 from stele.tablet.fragment_store import FragmentStore
 from stele.tablet.table_state import TableState
 
@@ -63,7 +64,7 @@ class Retries:
         for block in view.memory.row_blocks(row, TIMESTAMP_MAX):
             yield hidden_cells(slice_rows(block, only))
         for config in view.layout.tablets.overlapping(only):
-            for reference in config.references:
+            for reference in file_references(config.references):
                 if reference.columns.overlaps(HIDDEN_COLUMNS) and reference.rows.covers(only):
                     fragment = self._fragments.open(reference.file)
                     for group in fragment.reader.index.groups_of_row(row):

@@ -16,13 +16,13 @@ SAMPLES_PER_FILE_MAX = 256
 def reference_bytes(store: FragmentStore, reference: Reference) -> int:
     """About the bytes of a file that a reference shows, by row groups and by families."""
     if reference.shows_whole_file:
-        return reference.file.size
+        return reference.file.total_bytes
     fragment = store.open(reference.file)
     groups = len(fragment.reader.index)
     inside = len(fragment.groups(reference.rows))
     families = max(len(reference.file.summary.families), 1)
     shown = max(len(reference.families), 1)
-    return reference.file.size * inside * shown // (max(groups, 1) * families)
+    return reference.file.total_bytes * inside * shown // (max(groups, 1) * families)
 
 
 def tablet_bytes(store: FragmentStore, config: TabletConfig) -> int:

@@ -18,6 +18,7 @@ from stele.storage.fragment_format import encode_metadata
 from stele.storage.fragment_options import FragmentOptions, parquet_arguments
 from stele.storage.fragment_reader import FragmentReader
 from stele.storage.fragment_summary import SummaryBuilder
+from stele.storage.fragment_tail import close_parquet
 from tests.unit.storage.fragment_cases import (
     SORTED_CELLS,
     new_fs,
@@ -80,11 +81,12 @@ def _wrong_first_row(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _wrong_metadata_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    original = fragment_file.FragmentFileWriter._close_parquet
     monkeypatch.setattr(
-        fragment_file.FragmentFileWriter,
-        "_close_parquet",
-        lambda self, metadata: original(self, metadata.replace(b'"table-1"', b'"table-2"')),
+        fragment_file,
+        "close_parquet",
+        lambda writer, catcher, metadata: close_parquet(
+            writer, catcher, metadata.replace(b'"table-1"', b'"table-2"')
+        ),
     )
 
 

@@ -74,7 +74,7 @@ def test_unknown_fields_are_no_reason_to_refuse() -> None:
     ("changes", "said"),
     [
         ({"format": 2}, "fragment format 2, this program reads 1"),
-        ({"layout": "columns"}, "fragment layout 'columns', this program reads cells"),
+        ({"layout": "pages"}, "fragment layout 'pages', this program reads cells, columns"),
         ({"features": ("sealed", "folded")}, "lacks: folded, sealed"),
     ],
 )

@@ -114,7 +114,8 @@ def _files(fs: FileSystem, facts: StoreFacts, *, deep: bool) -> dict[str, FileFa
     expected: dict[str, set[FragmentInfo]] = {}
     for config in (*facts.tablets, *held):
         for reference in config.references:
-            expected.setdefault(reference.file.name, set()).add(reference.file)
+            for file in reference.file.files:
+                expected.setdefault(file.name, set()).add(file)
     if not fs.exists(FRAGMENT_DIRECTORY):
         return {}
     return {

@@ -18,6 +18,7 @@ from stele.model.column_set import ALL_COLUMNS
 from stele.storage.fragment_reader import FragmentReader
 from stele.storage.log_replay import replay, unflushed
 from stele.storage.log_seal import peek, sealed_entries
+from stele.storage.references import file_references
 from stele.tablet.config import TabletConfig
 from stele.tablet.fragment_store import FRAGMENT_DIRECTORY
 
@@ -47,7 +48,7 @@ class MetaContents:
 
 
 def _fragments(fs: FileSystem, tablet: TabletConfig) -> Iterator[Source]:
-    for reference in tablet.references:
+    for reference in file_references(tablet.references):
         path = f"{FRAGMENT_DIRECTORY}/{reference.file.name}"
         with FragmentReader.open(fs, path, reference.file) as reader:
             for block in reader.blocks(reference.rows):

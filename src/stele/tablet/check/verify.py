@@ -16,7 +16,14 @@ from enum import Enum
 
 from stele.errors import Corruption, InvalidArgument
 from stele.model.cells import Cell
-from stele.storage.references import Reference, restrict, restrict_marks, unite
+from stele.storage.fragment_format import FragmentInfo
+from stele.storage.references import (
+    Reference,
+    file_references,
+    restrict,
+    restrict_marks,
+    unite,
+)
 from stele.tablet.check.facts import FileFacts, StoreFacts
 from stele.tablet.check.findings import Finding, Kind
 from stele.tablet.config import TabletConfig
@@ -209,14 +216,15 @@ def _check_reference(
         rows = reference.rows
         detail = f"{who} refers to rows {rows} of {name}, outside its own {config.rows}"
         yield Finding(Kind.REFERENCE_OUTSIDE, config.table, config.id, detail, rows.start, rows.end)
-    wrong = _wrong_with(facts.files.get(name), reference)
-    if wrong is not None:
-        kind, reason = wrong
-        yield Finding(kind, config.table, name, f"{who} refers to {name}: {reason}")
+    for expected in reference.file.files:
+        wrong = _wrong_with(facts.files.get(expected.name), expected)
+        if wrong is not None:
+            kind, reason = wrong
+            detail = f"{who} refers to {expected.name}: {reason}"
+            yield Finding(kind, config.table, expected.name, detail)
 
 
-def _wrong_with(file: FileFacts | None, reference: Reference) -> tuple[Kind, str] | None:
-    expected = reference.file
+def _wrong_with(file: FileFacts | None, expected: FragmentInfo) -> tuple[Kind, str] | None:
     if file is None:
         return Kind.MISSING_FILE, "there is no such file"
     if file.size_bytes < expected.size:
@@ -233,16 +241,16 @@ def _wrong_with(file: FileFacts | None, reference: Reference) -> tuple[Kind, str
 
 def _check_leases(facts: StoreFacts) -> Iterator[Finding]:
     """Files that only a snapshot or a reader of the past still needs."""
-    now = {reference for config in facts.tablets for reference in config.references}
+    now = {part for config in facts.tablets for part in file_references(config.references)}
     for name, configs in facts.leases.items():
         for config in configs:
-            for reference in config.references:
-                wrong = _wrong_with(facts.files.get(reference.file.name), reference)
+            for reference in file_references(config.references):
+                file = reference.file
+                wrong = _wrong_with(facts.files.get(file.name), file)
                 if wrong is not None and reference not in now:
                     kind, reason = wrong
-                    file = reference.file.name
-                    detail = f"lease {name!r} needs {file}: {reason}"
-                    yield Finding(kind, config.table, file, detail)
+                    detail = f"lease {name!r} needs {file.name}: {reason}"
+                    yield Finding(kind, config.table, file.name, detail)
 
 
 def referenced(facts: StoreFacts) -> frozenset[str]:
