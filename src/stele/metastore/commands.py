@@ -11,7 +11,7 @@ answered from memory and not executed again. Commands that the leader makes by i
 Refusals are answers too: a replica must not fail on what it is told, and a repeated command must
 be refused again in the same words. ``raise_if_refused`` turns them into errors for the caller.
 
-``command_checks.check_command`` bounds everything before it is proposed, so that no entry is ever
+``command_checks.checked_payload`` bounds everything before it is proposed, so that no entry is ever
 too large to apply. ``docs/formats/metastore.md`` has the grammar.
 """
 
@@ -195,7 +195,8 @@ class SwitchAcl(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=10):
 
 
 class AdvanceWaterline(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=11):
-    """Give up history below an index: as much as one entry may; the answer says where it stands."""
+    """Give up history below an index. One entry gives up a bounded part, the answer says where the
+    waterline stands; the entries that follow give up the rest, a little each."""
 
     identity: Identity
     to_index: int

@@ -20,6 +20,8 @@ class Header(msgspec.Struct, array_like=True, gc=False):
     applied_index: int = 0
     waterline: int = 0
     """Nothing below this index can be read."""
+    waterline_goal: int = 0
+    """Up to where history shall be given up."""
     key_count: int = 0
     used_bytes: int = 0
     """Keys and values of all versions that are kept."""

@@ -155,6 +155,7 @@ class StateMachine:
         footprint = Footprint(index)
         answer = self._commands[type(command)](footprint, command)
         self._versions.conclude(footprint)
+        self._versions.forget_beside()
         if identity.client:
             self._retries.remember(index, identity, answer)
         return footprint.effects(answer)

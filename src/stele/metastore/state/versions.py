@@ -27,7 +27,10 @@ from stele.metastore.state.staging import Staged
 from stele.protocol.metastore_values import Change, Changes, KeyValue
 
 FORGET_CHANGES_MAX: Final = 4096
-"""How many versions one entry may give up: a few milliseconds."""
+"""How many versions an entry may give up that is there for it: some ten milliseconds."""
+FORGET_CHANGES_BESIDE: Final = 4
+"""How many any other entry gives up beside its own work while the waterline is behind its goal:
+more than it makes, so the goal is reached whatever the load."""
 
 _VERSION: Final = struct.Struct(">QQQQ")
 """Created, changed, version (0: deleted), session; the value follows."""
@@ -181,12 +184,22 @@ class Versions:
 
     def forget(self, up_to: int) -> int:
         """Raise the waterline, as far as one entry may; where it stands then."""
+        self._header.waterline_goal = max(self._header.waterline_goal, up_to)
+        self._forget_some(FORGET_CHANGES_MAX)
+        return self._header.waterline
+
+    def forget_beside(self) -> None:
+        """Give up a little more, if there is still something to give up."""
+        if self._header.waterline < self._header.waterline_goal:
+            self._forget_some(FORGET_CHANGES_BESIDE)
+
+    def _forget_some(self, changes_max: int) -> None:
         forgotten = 0
-        reached = max(self._header.waterline, up_to)
-        for index, listed in self.changed_keys(0):
-            if index > up_to:
+        reached = self._header.waterline_goal
+        for index, listed in self.changed_keys(self._header.waterline):
+            if index > self._header.waterline_goal:
                 break
-            if forgotten >= FORGET_CHANGES_MAX:
+            if forgotten >= changes_max:
                 reached = index - 1
                 break
             for key, previous in listed.items():
@@ -194,7 +207,6 @@ class Versions:
             self._staged.delete(keys.changelog_key(index))
             forgotten += len(listed)
         self._header.waterline = reached
-        return reached
 
     def _forget_superseded(self, key: str, index: int, previous: int) -> None:
         if previous:

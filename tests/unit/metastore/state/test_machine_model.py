@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -26,6 +27,7 @@ from stele.metastore.commands import (
 )
 from stele.metastore.kv_memory import MemoryKeyValues
 from stele.metastore.paths import bounds
+from stele.metastore.state import versions
 from stele.metastore.state.machine import StateMachine
 from stele.protocol.metastore_values import (
     Compare,
@@ -57,6 +59,12 @@ class Machine(RuleBasedStateMachine):
         self.opened: list[int] = []
         self.follower_values = MemoryKeyValues()
         self.follower = StateMachine(self.follower_values)
+        self.patch = pytest.MonkeyPatch()
+        self.patch.setattr(versions, "FORGET_CHANGES_MAX", 3)
+        self.patch.setattr(versions, "FORGET_CHANGES_BESIDE", 1)
+
+    def teardown(self) -> None:
+        self.patch.undo()
 
     def session_at(self, slot: int) -> int:
         return self.opened[-1 - slot % len(self.opened)] if self.opened else 0
@@ -114,8 +122,9 @@ class Machine(RuleBasedStateMachine):
         at = max(self.model.index - back, 0)
         self.model.begin()
         conflict = any(self.model.has_changed(*bounds(each), at) for each in read)
+        waterline = self.replica.machine.waterline
         answer = self.replica.commit(at, tuple(read), Put(key, value))
-        if at < self.replica.machine.waterline:
+        if at < waterline:
             assert isinstance(answer, Refused)
             assert answer.error == "SnapshotTooOld"
         elif conflict:

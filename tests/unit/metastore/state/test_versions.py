@@ -77,12 +77,29 @@ def test_the_account_of_space_is_what_is_stored() -> None:
 
 def test_one_entry_forgets_a_bounded_part(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(versions, "FORGET_CHANGES_MAX", 4)
+    monkeypatch.setattr(versions, "FORGET_CHANGES_BESIDE", 0)
     replica = Replica()
     last = [replica.put("/a", b"") for _ in range(10)][-1]
     assert replica.advance(last) == WaterlineAt(4)
     assert replica.advance(last) == WaterlineAt(8)
     assert replica.advance(last) == WaterlineAt(last)
     assert [each.index for each in replica.machine.history(last, 10)] == []
+
+
+def test_the_entries_that_follow_give_up_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(versions, "FORGET_CHANGES_MAX", 10)
+    replica = Replica()
+    last = [replica.put("/a", b"") for _ in range(100)][-1]
+    waterline = replica.machine.waterline
+    replica.advance(last)
+    for _ in range(100):
+        assert replica.machine.waterline >= waterline
+        waterline = replica.machine.waterline
+        replica.put("/a", b"")
+    assert waterline == last
+    assert len(list(replica.values.scan(b"\x02", b"\x03"))) == 100, "what is above it stays"
+    replica.restart()
+    assert replica.machine.waterline == last
 
 
 def test_the_waterline_does_not_pass_its_own_entry() -> None:
