@@ -1,7 +1,8 @@
 """Check a database that is not open: META, catalog, files and logs against each other.
 
 Nothing is changed without --repair, which mends what can be mended without guessing and writes a
-record of how to take it back first. Ends with 5 if there is damage that was not repaired.
+record of how to take it back first; --undo does that, as long as nobody has opened the database
+since. Ends with 5 if there is damage that was not repaired.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 from stele.cli import exit_codes
 from stele.cli.output import Output
 from stele.cli.tables import add_database, database_path
-from stele.cluster.check import CheckReport, check_store
+from stele.cluster.check import CheckReport, check_store, undo_repair
 from stele.env.posix import PosixFileSystem
 from stele.env.real import SystemClock, SystemRandom, ThreadTasks
 from stele.tablet.engine import World
@@ -22,16 +23,21 @@ def configure(parser: ArgumentParser) -> None:
     """Which database, and how thoroughly."""
     add_database(parser)
     parser.add_argument("--deep", action="store_true", help="read every file and log to its end")
-    parser.add_argument(
+    change = parser.add_mutually_exclusive_group()
+    change.add_argument(
         "--repair", action="store_true", help="mend what can be mended without guessing"
     )
+    change.add_argument("--undo", metavar="FILE", help="take back the repair that FILE records")
 
 
 def run(arguments: Namespace, output: Output) -> int:
     """Print what is wrong and what can be done about it."""
     files = PosixFileSystem(str(database_path(arguments)))
     world = World(files, SystemClock(), SystemRandom(), ThreadTasks())
-    report = check_store(world, deep=arguments.deep, repair=arguments.repair)
+    if arguments.undo is not None:
+        report = undo_repair(world, arguments.undo)
+    else:
+        report = check_store(world, deep=arguments.deep, repair=arguments.repair)
     output.result(_as_json(report), "\n".join(_lines(report)))
     return exit_codes.STOPPED if report.is_damaged else exit_codes.DONE
 

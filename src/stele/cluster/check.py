@@ -7,6 +7,8 @@ again, until nothing is left that can be mended without guessing.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from stele.cluster.store import LOCK_FILE, LOG_DIRECTORY, open_meta, session_name
@@ -17,7 +19,15 @@ from stele.tablet.check.facts import StoreFacts
 from stele.tablet.check.findings import Finding, Severity
 from stele.tablet.check.gather import gather
 from stele.tablet.check.plan import Plan, Step, make_plan
-from stele.tablet.check.undo import UNDO_DIRECTORY, encode_undo, undo_record
+from stele.tablet.check.undo import (
+    UNDO_DIRECTORY,
+    UndoRecord,
+    check_unchanged,
+    encode_undo,
+    reversed_record,
+    undo_edit,
+    undo_record,
+)
 from stele.tablet.check.verify import verify
 from stele.tablet.engine import World
 
@@ -65,20 +75,51 @@ def _look(world: World, *, deep: bool) -> tuple[StoreFacts, CheckReport]:
     return facts, CheckReport(tuple(findings), make_plan(facts, findings))
 
 
+def undo_repair(world: World, file: str) -> CheckReport:
+    """Take a repair back, if META is still as it left it, and look again.
+
+    That is recorded like a repair, so it can be taken back as well.
+    """
+    if not world.files.exists(file):
+        raise NotFound(f"there is no record of a repair {file}")
+    edit = undo_edit(world.files.read_all(file), file)
+    with world.files.lock_exclusive(LOCK_FILE):
+        facts, _ = _look(world, deep=False)
+        check_unchanged(edit, facts.tablets, file)
+        with _repairing(world) as name:
+            undo_file = _record(world, name, reversed_record(edit, file, world.clock.now_us()))
+            engine, _, meta1 = open_meta(world, name)
+            meta1.save_now(edit)
+            engine.close()
+        _, report = _look(world, deep=False)
+        return CheckReport(report.findings, report.plan, (), (undo_file,))
+
+
 def _carry_out(world: World, facts: StoreFacts, plan: Plan) -> str:
     """Make the changes of a plan in META; the name of the file that says how to take them back."""
-    now_us = world.clock.now_us()
-    coordination = LocalCoordination.open(world.files, world.random)
-    session = coordination.open_session("check", now_us)
-    name = session_name(session)
-    undo_file = f"{UNDO_DIRECTORY}/{name}.json"
-    world.files.mkdir(UNDO_DIRECTORY)
-    record = undo_record(plan, facts.tablets, now_us)
-    world.files.create_exclusive(undo_file, encode_undo(record))
-    failpoint(AFTER_UNDO_RECORD)
-    engine, _, meta1 = open_meta(world, name, plan.edit(of_meta=True))
-    meta1.save_now(plan.edit(of_meta=False))
-    failpoint(AFTER_REPAIR)
-    engine.close()
-    coordination.close_session(session.id)
+    with _repairing(world) as name:
+        record = undo_record(plan, facts.tablets, world.clock.now_us())
+        undo_file = _record(world, name, record)
+        failpoint(AFTER_UNDO_RECORD)
+        engine, _, meta1 = open_meta(world, name, plan.edit(of_meta=True))
+        meta1.save_now(plan.edit(of_meta=False))
+        failpoint(AFTER_REPAIR)
+        engine.close()
     return undo_file
+
+
+@contextmanager
+def _repairing(world: World) -> Iterator[str]:
+    """A session for as long as META is written to: its name."""
+    coordination = LocalCoordination.open(world.files, world.random)
+    session = coordination.open_session("check", world.clock.now_us())
+    yield session_name(session)
+    coordination.close_session(session.id)
+
+
+def _record(world: World, name: str, record: UndoRecord) -> str:
+    """Write down how to take back what comes now; the name of the file."""
+    file = f"{UNDO_DIRECTORY}/{name}.json"
+    world.files.mkdir(UNDO_DIRECTORY)
+    world.files.create_exclusive(file, encode_undo(record))
+    return file

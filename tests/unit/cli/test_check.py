@@ -10,7 +10,10 @@ import pytest
 import stele
 from stele.cli import exit_codes
 from stele.cli.main import main
+from stele.cluster.embedded import open_embedded
 from stele.env.posix import PosixFileSystem
+from stele.tablet.changes import SplitTablet
+from stele.tablet.config import ConfigEdit
 from stele.tablet.fragment_store import FRAGMENT_DIRECTORY
 
 
@@ -74,3 +77,28 @@ def test_a_missing_database_is_named(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert check(tmp_path / "none") == exit_codes.FAILED
     assert check(tmp_path) == exit_codes.FAILED
     assert "there is no database" in capsys.readouterr().err
+
+
+def break_a_split(path: Path) -> None:
+    """Leave only the lower half of a split in META."""
+    backend = open_embedded(str(path))
+    whole = next(iter(backend.store.meta1.configs(backend.table("users").id)))
+    edit = SplitTablet(whole.id, b"d", "low", "high").apply({whole.id: whole})
+    assert isinstance(edit, ConfigEdit)
+    backend.store.meta1.save_now(ConfigEdit(written=(edit.written[0],)))
+    backend.close()
+
+
+def test_a_repair_is_made_and_taken_back(
+    database: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    break_a_split(database)
+    assert check(database) == exit_codes.STOPPED
+    capsys.readouterr()
+    assert check(database, "--repair", "--json") == exit_codes.DONE
+    (file,) = json.loads(capsys.readouterr().out)["undo_files"]
+    assert check(database, "--undo", file) == exit_codes.STOPPED
+    assert "half-split" in capsys.readouterr().out
+    assert check(database, "--undo", "repairs/none.json") == exit_codes.FAILED
+    assert "no record of a repair" in capsys.readouterr().err
+    assert check(database, "--undo", file, "--repair") == exit_codes.USAGE

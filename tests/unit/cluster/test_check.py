@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from stele.cluster.check import AFTER_REPAIR, AFTER_UNDO_RECORD, CheckReport, check_store
+from stele.cluster.check import (
+    AFTER_REPAIR,
+    AFTER_UNDO_RECORD,
+    CheckReport,
+    check_store,
+    undo_repair,
+)
 from stele.cluster.embedded import EmbeddedBackend
-from stele.cluster.store import open_meta
 from stele.env.failpoints import SimulatedCrash, armed, counting, crash
 from stele.env.memory_fs import MemoryFileSystem
-from stele.errors import Corruption, DirectoryInUse, NotFound
+from stele.errors import Conflict, Corruption, DirectoryInUse, NotFound
 from stele.model.ranges import RowRange
 from stele.tablet.changes import SplitTablet
 from stele.tablet.check.findings import Kind
-from stele.tablet.check.undo import undo_edit
 from stele.tablet.config import ConfigEdit, TabletConfig
 from stele.tablet.engine import World
 from stele.tablet.meta_table import META1
@@ -120,10 +124,37 @@ def test_a_repair_can_be_taken_back() -> None:
     backend.store.meta1.save_now(ConfigEdit(written=(lower,)))
     world = after_a_kill(backend)
     (file,) = check_store(world, repair=True).undo_files
-    engine, _, meta1 = open_meta(world, "s00000099")
-    meta1.save_now(undo_edit(world.files.read_all(file), file))
-    engine.close()
-    assert kinds(check_store(world)) == {Kind.HALF_SPLIT}
+    report = undo_repair(world, file)
+    assert kinds(report) == kinds(check_store(world)) == {Kind.HALF_SPLIT}
+    (again,) = report.undo_files
+    assert not undo_repair(world, again).findings, "what was taken back can be put back"
+
+
+def test_a_repair_is_not_taken_back_from_under_a_tablet_that_was_served_since() -> None:
+    backend = store()
+    whole, _, upper = halves(backend)
+    backend.store.meta1.save_now(ConfigEdit(written=(upper,)))
+    world = after_a_kill(backend)
+    (file,) = check_store(world, repair=True).undo_files
+    open_backend(world).close()
+    with pytest.raises(Conflict, match="has changed since"):
+        undo_repair(world, file)
+    assert not check_store(world).findings
+    with pytest.raises(NotFound, match="no record"):
+        undo_repair(world, "repairs/none.json")
+    assert whole.rows.start < upper.rows.start
+
+
+def test_a_repair_of_meta_itself_stays() -> None:
+    backend = store()
+    (meta1,) = backend.store.meta0.configs(META1)
+    edit = SplitTablet(meta1.id, b"t5", "low", "high").apply({meta1.id: meta1})
+    assert isinstance(edit, ConfigEdit)
+    backend.store.meta0.save_now(ConfigEdit(written=(edit.written[0],)))
+    world = after_a_kill(backend)
+    (file,) = check_store(world, repair=True).undo_files
+    with pytest.raises(Conflict, match="META itself"):
+        undo_repair(world, file)
 
 
 def test_rows_of_a_table_that_was_never_in_the_catalog_are_cleared_away() -> None:

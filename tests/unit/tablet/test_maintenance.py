@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from itertools import count, repeat
+from collections.abc import Callable, Iterator
+from itertools import count
 
 import pytest
 
@@ -54,10 +54,10 @@ def fill(table: EmbeddedTable, first: int, count: int = 100) -> None:
     table.apply(batch).wait()
 
 
-def consume(steps: Iterable[None]) -> None:
-    """Go on until something is raised."""
-    for _ in steps:
-        pass
+def fill_up(table: EmbeddedTable, numbers: Iterator[int]) -> None:
+    """Go on until it is refused."""
+    for number in numbers:
+        fill(table, 100 * number)
 
 
 def flushed(table: EmbeddedTable) -> int:
@@ -273,7 +273,7 @@ def test_flushes_wait_while_compactions_are_far_behind() -> None:
     table = backend.create_table("t", ONE_GROUP)
     number = count()
     with pytest.raises(Throttled):
-        consume(fill(table, 100 * next(number)) for _ in repeat(None))
+        fill_up(table, number)
     assert flushed(table) == 9, "no more, although memory is full"
     tasks.held.pop(0)()
     assert backend.store.user.memory_bytes < SMALL.flush.budget_bytes // 2

@@ -2,7 +2,8 @@
 
 The rows that go or change are kept as they were, the new ones as they will be; a row is its key and
 its columns as META has them, bytes in base64. ``undo_edit`` makes of it the edit that takes the
-repair back; ``docs/formats/meta.md`` has the form.
+repair back, and ``check_unchanged`` says whether that still makes sense: a tablet that was served
+since has files and a log that the old row knows nothing of. ``docs/formats/meta.md`` has the form.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ from collections.abc import Iterable
 
 import msgspec
 
-from stele.errors import Corruption, UnsupportedFormat
+from stele.errors import Conflict, Corruption, UnsupportedFormat
 from stele.model.cells import Cell
 from stele.tablet.check.plan import Plan
 from stele.tablet.config import ConfigEdit, TabletConfig
-from stele.tablet.meta_rows import edit_batch, loose_config
+from stele.tablet.meta_rows import edit_batch, loose_config, meta_key
+from stele.tablet.meta_table import META0, META1
 
 UNDO_DIRECTORY = "repairs"
 FORMAT_VERSION = 1
@@ -84,6 +86,25 @@ def undo_edit(data: bytes, file: str) -> ConfigEdit:
             f"{FORMAT_VERSION}"
         )
     return ConfigEdit(removed=_configs(record.after), written=_configs(record.before))
+
+
+def reversed_record(edit: ConfigEdit, file: str, created_us: int) -> UndoRecord:
+    """What has to be known to take an undo back."""
+    step = UndoStep({"kind": "undo", "subject": file}, f"take back {file}")
+    before, after = _rows(edit.removed), _rows(edit.written)
+    return UndoRecord(FORMAT_VERSION, created_us, (step,), before, after)
+
+
+def check_unchanged(edit: ConfigEdit, tablets: Iterable[TabletConfig], file: str) -> None:
+    """``Conflict`` unless META is as the repair has left it, where the repair has changed it."""
+    rows = {meta_key(config.table, config.rows.end): config for config in tablets}
+    left = {meta_key(config.table, config.rows.end): config for config in edit.removed}
+    for config in (*edit.removed, *edit.written):
+        key = meta_key(config.table, config.rows.end)
+        if config.table in (META0, META1):
+            raise Conflict(f"{file} repaired META itself, which was written to since")
+        if rows.get(key) != left.get(key):
+            raise Conflict(f"{file} cannot be taken back: META row {key!r} has changed since")
 
 
 def _configs(rows: Iterable[UndoRow]) -> tuple[TabletConfig, ...]:
