@@ -49,6 +49,11 @@ _FIXED_WIDTHS = (
 )
 """What a slice moves: every column of fixed-width entries, and the width of one entry."""
 
+_STEPS = np.zeros(DESCRIPTOR_WIDTH, np.int64)
+"""The same as one array: how far each address moves from cell to cell."""
+for _column, _width in _FIXED_WIDTHS:
+    _STEPS[_column] = _width
+
 Ints = npt.NDArray[np.int64]
 Matrix = Annotated[npt.NDArray[np.int64], 2]
 """A two-dimensional array: kernels are compiled for the dimensions that their types say."""
@@ -115,9 +120,7 @@ class Block:
 
     def slice(self, start: int, stop: int) -> Block:
         """Cells ``[start, stop)`` without a copy."""
-        descriptor = self.descriptor.copy()
-        for column, width in _FIXED_WIDTHS:
-            descriptor[column] += width * start
+        descriptor = self.descriptor + start * _STEPS
         descriptor[COUNT] = stop - start
         return Block(descriptor, self.families, self.owner)
 

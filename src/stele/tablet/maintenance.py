@@ -41,8 +41,9 @@ from stele.tablet.tablet_sizes import row_samples, tablet_bytes
 RECENT_RUNS_MERGED = 16
 """Recent runs in a table's memory at which a look at its tiers is worth it, if there are reads."""
 
-UNREAD_RUNS_MERGED = 192
-"""The same while nobody reads: a bulk load should not copy its cells again and again."""
+UNREAD_RUNS_MERGED = 1_024
+"""All runs of a table's memory at which they are looked at while nobody reads. Before that a bulk
+load is flushed, which merges everything anyway, and need not copy its cells again and again."""
 
 LOOK_AFTER_START_US = 200_000
 """When to begin with what earlier owners left undone: not before short commands have ended."""
@@ -119,9 +120,7 @@ class Maintenance:
             or self.engine.memory_bytes >= limits.budget_bytes * 3 // 4
         ):
             self.flush_if_due()
-        elif not state.merging and len(state.memory.version.recent) >= (
-            RECENT_RUNS_MERGED if state.was_read else UNREAD_RUNS_MERGED
-        ):
+        elif not state.merging and _has_many_runs(state):
             start_memory_merge(self.engine, state)
 
     def flush_if_due(self) -> None:
@@ -328,6 +327,14 @@ class Maintenance:
             self._running -= 1
             self._compacting -= compactions
             self._idle.notify_all()
+
+
+def _has_many_runs(state: TableState) -> bool:
+    """Whether it is worth a look what of a table's memory could be merged."""
+    version = state.memory.version
+    if state.was_read:
+        return len(version.recent) >= RECENT_RUNS_MERGED
+    return len(version.settled) + len(version.recent) >= UNREAD_RUNS_MERGED
 
 
 def _attempt(work: Callable[[], object]) -> SteleError | None:

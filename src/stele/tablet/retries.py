@@ -17,7 +17,8 @@ import pyarrow as pa
 
 from stele.kernels.block import Block
 from stele.kernels.search import slice_rows
-from stele.model.cells import TIMESTAMP_MAX, batch_to_cells, cells_to_batch
+from stele.kernels.selection import empty_block
+from stele.model.cells import TIMESTAMP_MAX, batch_to_cells
 from stele.model.columns import HIDDEN_COLUMNS, RETRY_FAMILY
 from stele.model.mutations import Record, hidden_put
 from stele.model.ranges import RowRange
@@ -74,7 +75,7 @@ class Retries:
 def hidden_cells(block: Block) -> Block:
     """The hidden cells of a block, and nothing else: no row erasures either."""
     if RETRY_FAMILY not in block.families or not block.count:
-        return Block.from_batch(cells_to_batch([]))
+        return empty_block(block.families)
     codes = block.batch.column("family").indices.to_numpy()
     wanted = np.array([name == RETRY_FAMILY for name in block.families], np.bool_)
     return Block.from_batch(block.batch.filter(pa.array(wanted[codes])))

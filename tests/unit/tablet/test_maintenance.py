@@ -14,6 +14,8 @@ from stele.env.memory import MemoryClock, SeededRandom
 from stele.env.memory_fs import MemoryFileSystem
 from stele.errors import OutOfSpace, StorageFailed, Throttled
 from stele.model.mutations import MutationBatch
+from stele.model.predicates import CellSpec
+from stele.tablet import maintenance
 from stele.tablet.changes import SplitTablet
 from stele.tablet.compaction_policy import CompactionLimits
 from stele.tablet.engine import World
@@ -281,3 +283,25 @@ def test_flushes_wait_while_compactions_are_far_behind() -> None:
     while tasks.held:
         tasks.held.pop(0)()
     backend.close()
+
+
+def test_memory_is_merged_for_those_who_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(maintenance, "UNREAD_RUNS_MERGED", 30)
+    _, table = new_table(EngineOptions())
+    state = table._state
+
+    def runs() -> int:
+        return len(state.memory.version.runs())
+
+    state.was_read = False
+    for number in range(25):
+        fill(table, 100 * number)
+    assert runs() == 25, "nobody looked"
+    assert table.read_row(b"row000000", CellSpec())[0] is not None
+    fill(table, 2_500)
+    assert runs() < 5
+    assert not state.was_read
+    for number in range(26, 60):
+        fill(table, 100 * number)
+    assert runs() < 30, "too many, even so"
+    assert len(scan(table)) == 6_000
