@@ -84,7 +84,34 @@ def table(rows: Sequence[Row]) -> str:
 
 def machine() -> str:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / (1 << 30)
-    return f"{os.cpu_count()} cores, {memory:.0f} GiB, load average {os.getloadavg()[0]:.1f}"
+    return (
+        f"{os.cpu_count()} cores, {memory:.0f} GiB, load average {os.getloadavg()[0]:.1f}; "
+        f"others used {LOAD.foreign_share():.0%} of the processors during the run"
+    )
+
+
+class ForeignLoad:
+    """How much of the machine other processes have used since this was made."""
+
+    def __init__(self) -> None:
+        self._start = self._now()
+
+    def foreign_share(self) -> float:
+        busy, own, wall = (now - then for now, then in zip(self._now(), self._start, strict=True))
+        return max(busy - own, 0.0) / (wall * (os.cpu_count() or 1))
+
+    @staticmethod
+    def _now() -> tuple[float, float, float]:
+        """Seconds: all processors were busy, this process and its children were, have passed."""
+        fields = Path("/proc/stat").read_text().split("\n", maxsplit=1)[0].split()[1:]
+        user, nice, system, _idle, _waiting, *interrupts = map(int, fields[:8])
+        ticks = os.sysconf("SC_CLK_TCK")
+        own = sum(os.times()[:4])
+        return (user + nice + system + sum(interrupts)) / ticks, own, time.perf_counter()
+
+
+LOAD = ForeignLoad()
+"""Since the beginning of the run."""
 
 
 def report(rows: Sequence[Row], json_file: Path | None) -> None:
