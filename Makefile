@@ -22,7 +22,8 @@ PYTEST := $(BIN)/python -m pytest
 .DEFAULT_GOAL := help
 .SUFFIXES:
 .PHONY: help install demo test check format lint types layers spelling pins style sim crash model \
-	chaos oracle coverage fuzz fuzz-short bench-kernels bench-storage bench-rpc docs clean
+	chaos oracle coverage fuzz fuzz-short bench-kernels bench-storage bench-rpc bench-attach \
+	docs clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2} \
@@ -115,6 +116,9 @@ bench-storage: install ## the embedded store against RocksDB; BENCH_ARGUMENTS="-
 
 bench-rpc: install ## requests and bytes a second of the framed RPC
 	$(BIN)/python -m bench.rpc
+
+bench-attach: install ## an attached process against the owner itself, on the same data
+	$(BIN)/python -m bench.attach $(BENCH_ARGUMENTS)
 
 ## Tidy up
 

@@ -106,6 +106,7 @@ class ModelTable:
         *,
         max_txn: int | None = None,
         identity: tuple[bytes, int] | None = None,
+        is_first: bool = False,
     ) -> Done:
         self.backend.check_open()
         batch = mutations.to_arrow() if isinstance(mutations, MutationBatch) else mutations
@@ -116,6 +117,7 @@ class ModelTable:
         if identity is not None:
             known = self.requests.get((min(rows), identity[0]))
             if known is not None and known[0] >= identity[1]:
+                assert not is_first, "it was sent before"
                 return Done(known[1])
         if max_txn is not None and any(c.txn > max_txn and c.row in rows for c in self.cells):
             raise StaleRow(f"a row of table {self.name!r} changed after txn {max_txn}")

@@ -110,13 +110,16 @@ class TableBackend(Protocol):
         *,
         max_txn: int | None = None,
         identity: tuple[bytes, int] | None = None,
+        is_first: bool = False,
     ) -> Pending:
         """Commit a batch, atomically if its rows are in one tablet; else tablet by tablet.
 
         ``max_txn``: raise ``StaleRow`` if a row of the batch has changed, or may have, after it.
         ``identity``: the client's name and the number of this request. Sent again after an unknown
         outcome, with the same first row, it takes effect once and is answered with the same txn.
-        A store in another process names its requests itself and takes none.
+        A store in another process names its requests itself and takes none. ``is_first``: this one
+        was never sent before, so nobody need look for it. It must have ended before it is sent
+        again.
         ``Throttled`` when a budget is full: wait and try again.
         """
 

@@ -151,9 +151,11 @@ class RemoteLink:
         return self._location.explain(error)
 
     def _current(self) -> Channel:
-        """The channel to where the store is now."""
-        address = self._location.address()
+        """The channel to where the store is now; one that stands is not asked where it leads."""
         channel = self._channel
+        if channel is not None and channel.is_open:
+            return channel
+        address = self._location.address()
         if channel is None or channel.address != address:
             if channel is not None:
                 self.spawn(channel.close(CLOSE_GRACE_S))

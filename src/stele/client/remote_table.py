@@ -105,12 +105,14 @@ class RemoteTable:
         *,
         max_txn: int | None = None,
         identity: tuple[bytes, int] | None = None,
+        is_first: bool = False,
     ) -> OutgoingWrite:
         """Send a commit. It has an identity of its own: nobody needs to give one.
 
         With ``max_txn`` the answer is waited for, so that a conflict is raised here.
         """
         assert identity is None, "writes are recognised by the names this client gives them"
+        assert not is_first, "whether it was sent before is known here alone"
         if not (mutations if isinstance(mutations, MutationBatch) else mutations.num_rows):
             raise InvalidCells("a batch has at least one mutation")
         records, attachment = encode_mutations(mutations)

@@ -38,8 +38,8 @@ from stele.rpc.wire_errors import decode_error
 CLIENT_NAME_BYTES: Final = 16
 """Random, so no two clients have the same."""
 
-FRAMES_MAX: Final = 8
-"""Frames of writes on their way; the store makes them durable together."""
+FRAMES_MAX: Final = 4
+"""Frames of writes on their way: one is synced while the next is applied and others travel."""
 
 FRAME_BYTES: Final = 1 << 20
 
@@ -61,6 +61,7 @@ class OutgoingWrite:
     on_answer: Callable[[WriteAnswer], None]
     sequence: int = 0
     lane: int | None = None
+    is_again: bool = False
     outcome: Latch[int] = field(default_factory=lambda: Latch("the end of a commit"))
 
     @property
@@ -219,7 +220,14 @@ class WriteQueue:
         request = Writes(
             self._client,
             tuple(
-                Write(write.table, write.lane or 0, write.sequence, write.records, write.max_txn)
+                Write(
+                    write.table,
+                    write.lane or 0,
+                    write.sequence,
+                    write.records,
+                    write.max_txn,
+                    write.is_again,
+                )
                 for write in frame
             ),
         )
@@ -273,6 +281,8 @@ class WriteQueue:
             self._fail(write, error)
 
     def _lose(self, frame: list[OutgoingWrite], error: Unavailable) -> None:
+        for write in frame:
+            write.is_again = True
         now_us = self._link.world.clock.monotonic_us()
         self._lost_us = self._lost_us or now_us
         if now_us <= self._lost_us + RECONNECT_US:

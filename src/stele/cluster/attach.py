@@ -26,8 +26,10 @@ from stele.client.remote import RemoteBackend
 from stele.client.remote_link import RemoteLink
 from stele.client.waiting import US_PER_SECOND, ClientWorld, pause_thread
 from stele.cluster.embedded import open_embedded
+from stele.env.ports import FileSystem
+from stele.env.posix import PosixFileSystem
 from stele.env.real import SystemClock, SystemRandom
-from stele.errors import DirectoryInUse, GiveUp, RetryLater, SteleError, Unavailable
+from stele.errors import DirectoryInUse, GiveUp, NotFound, RetryLater, SteleError, Unavailable
 from stele.protocol.tables import STATUS, TABLE_LIMITS, Nothing
 from stele.rpc.addresses import UNIX_PATH_BYTES_MAX, UNIX_PREFIX
 from stele.rpc.identity import Role
@@ -38,6 +40,7 @@ from stele.tablet.options import EngineOptions
 from stele.tserver.table_service import TableService
 
 OWNER_FILE: Final = "owner.json"
+NEW_OWNER_FILE: Final = f"{OWNER_FILE}.new"
 SOCKET_FILE: Final = "socket"
 OWNER_FORMAT: Final = 1
 
@@ -63,16 +66,24 @@ class OwnerRecord(msgspec.Struct, frozen=True, kw_only=True):
     format: int
     pid: int
     address: str
-    """Empty while the owner serves nobody."""
 
 
-def read_owner(path: str) -> OwnerRecord | None:
+def read_owner(files: FileSystem) -> OwnerRecord | None:
     """Who says that it owns a directory; ``None`` if nobody does."""
     try:
-        with open(os.path.join(path, OWNER_FILE), "rb") as file:
-            return msgspec.json.decode(file.read(), type=OwnerRecord)
-    except (OSError, ValueError):
+        return msgspec.json.decode(files.read_all(OWNER_FILE), type=OwnerRecord)
+    except (SteleError, ValueError):
         return None
+
+
+def write_owner(files: FileSystem, address: str) -> None:
+    """Say who serves. It need not survive a power failure: nor does the owner."""
+    record = OwnerRecord(format=OWNER_FORMAT, pid=os.getpid(), address=address)
+    with contextlib.suppress(NotFound):
+        files.delete(NEW_OWNER_FILE)
+    with files.create(NEW_OWNER_FILE) as file:
+        file.write(msgspec.json.encode(record))
+    files.rename(NEW_OWNER_FILE, OWNER_FILE)
 
 
 class OwnerLocation:
@@ -80,18 +91,15 @@ class OwnerLocation:
 
     def __init__(self, path: str) -> None:
         self._path = path
+        self._files = PosixFileSystem(path)
 
     def address(self) -> str:
         """The address of the owner; ``Unavailable`` while there is none."""
-        owner = read_owner(self._path)
+        owner = read_owner(self._files)
         if owner is None:
             raise Unavailable(
                 f"the process that owned the database in {self._path!r} has closed it: open it "
                 f"again, and this process owns it"
-            )
-        if not owner.address:
-            raise Unavailable(
-                f"process {owner.pid} owns the database in {self._path!r} and serves nobody"
             )
         return owner.address
 
@@ -101,7 +109,7 @@ class OwnerLocation:
             self.address()
         except Unavailable as reason:
             return reason
-        owner = read_owner(self._path)
+        owner = read_owner(self._files)
         who = "the process" if owner is None else f"process {owner.pid}"
         return Unavailable(
             f"{who}, which owned the database in {self._path!r}, does not answer any more: open it "
@@ -114,19 +122,19 @@ class OwnerServer:
 
     def __init__(self, path: str, backend: Backend, more: Iterable[Binding] = ()) -> None:
         self._path = path
+        self._files = PosixFileSystem(path)
         self._private: str | None = None
         self._thread = LoopThread("stele-attach")
         self._tables = TableService(backend, SystemRandom())
         bindings = (*self._tables.bindings(), *more)
         self._server = self._thread.run(_make_server(bindings, f"pid {os.getpid()}"))
-        _remove_private(read_owner(path))
-        self.address = self._listen()
-        _write_owner(path, self.address)
+        _remove_private(read_owner(self._files))
+        self.address = self._announce()
 
     def close(self) -> None:
         """Answer what is under way, then be gone."""
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(os.path.join(self._path, OWNER_FILE))
+        with contextlib.suppress(NotFound):
+            self._files.delete(OWNER_FILE)
         if self._thread.is_usable:
             self._thread.run(self._server.close(CLOSE_GRACE_S))
             self._thread.close()
@@ -134,6 +142,16 @@ class OwnerServer:
         if self._private is not None:
             with contextlib.suppress(OSError):
                 os.rmdir(self._private)
+
+    def _announce(self) -> str:
+        """Listen and say where. An owner that can do neither is an owner all the same."""
+        try:
+            address = self._listen()
+            write_owner(self._files, address)
+        except (OSError, SteleError) as error:
+            log.warning("other processes cannot attach to %s: %s", self._path, error)
+            return ""
+        return address
 
     def _listen(self) -> str:
         path = os.path.join(os.path.realpath(self._path), SOCKET_FILE)
@@ -143,11 +161,7 @@ class OwnerServer:
             except SteleError as error:
                 log.info("no socket in %s, so in a temporary directory: %s", self._path, error)
         self._private = _private_directory()
-        try:
-            return self._listen_at(os.path.join(self._private, SOCKET_FILE))
-        except SteleError as error:
-            log.warning("other processes cannot attach to %s: %s", self._path, error)
-            return ""
+        return self._listen_at(os.path.join(self._private, SOCKET_FILE))
 
     def _listen_at(self, path: str) -> str:
         async def listen() -> str:
@@ -178,15 +192,6 @@ def _remove_private(owner: OwnerRecord | None) -> None:
         with contextlib.suppress(OSError):
             os.unlink(path)
             os.rmdir(directory)
-
-
-def _write_owner(path: str, address: str) -> None:
-    """Say who serves. It need not survive a power failure: nor does the owner."""
-    record = OwnerRecord(format=OWNER_FORMAT, pid=os.getpid(), address=address)
-    target = os.path.join(path, OWNER_FILE)
-    with open(f"{target}.new", "wb") as file:
-        file.write(msgspec.json.encode(record))
-    os.replace(f"{target}.new", target)
 
 
 # ---- opening -------------------------------------------------------------------------------

@@ -79,9 +79,12 @@ class EmbeddedTable:
         *,
         max_txn: int | None = None,
         identity: tuple[bytes, int] | None = None,
+        is_first: bool = False,
     ) -> PendingCommit | KnownCommit:
         self._backend.check_open()
-        return self._engine.apply(self.id, mutations, max_txn=max_txn, identity=identity)
+        return self._engine.apply(
+            self.id, mutations, max_txn=max_txn, identity=identity, is_first=is_first
+        )
 
     def read_row(
         self, row: bytes, spec: CellSpec, visibility: Visibility = Visibility.DURABLE

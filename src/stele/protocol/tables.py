@@ -248,6 +248,8 @@ class Write(msgspec.Struct, frozen=True, array_like=True):
     sequence: int
     records: tuple[Record, ...] | None = None
     max_txn: int | None = None
+    is_again: bool = False
+    """It was sent before, and may have taken effect then."""
 
 
 class Writes(msgspec.Struct, frozen=True):

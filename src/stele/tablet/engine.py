@@ -207,13 +207,15 @@ class Engine:
         max_txn: int | None = None,
         trusted: bool = False,
         identity: tuple[bytes, int] | None = None,
+        is_first: bool = False,
     ) -> PendingCommit | KnownCommit:
         """Commit a batch atomically. Wait for the answer, or give it a callback.
 
         With ``max_txn``, ``StaleRow`` if any row of the batch changed, or may have, after it.
         ``trusted`` leaves out the checks of an Arrow batch that our own code has made.
         With an ``identity``, client and number, a request that took effect already is answered
-        with the txn it had then.
+        with the txn it had then. ``is_first`` says that it was never sent before, so that nobody
+        need look.
         """
         state = self.table(table)
         if identity is None:
@@ -221,6 +223,8 @@ class Engine:
             return self._commit(state, request, max_txn)
         known = check_identity(identity)
         request = prepare(mutations, state.layout.schema, trusted=trusted, identity=known)
+        if is_first:
+            return self._commit(state, request, max_txn)
         with self.retries.lock_of(known.client):
             answer = self._answer_again(state, request.span().start, known)
             return answer or self._commit(state, request, max_txn)

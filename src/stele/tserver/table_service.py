@@ -234,6 +234,7 @@ class TableService:
             mutations,
             max_txn=write.max_txn,
             identity=(client + write.lane.to_bytes(2, "big"), write.sequence),
+            is_first=not write.is_again,
         )
 
     async def _durable_txn(self, _context: Context, request: protocol.TableId) -> protocol.Txn:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from stele.client.backend import Visibility
@@ -80,7 +81,10 @@ def test_a_write_that_comes_again_takes_effect_once(tmp_path: Path) -> None:
         link = link_to(served.address)
         writes = protocol.Writes(b"c", (write(b"x", 1), write(b"x", 1, lane=1)))
         first = link.call(protocol.WRITE, writes, SECOND_US, repeat=False).message
-        again = link.call(protocol.WRITE, writes, SECOND_US, repeat=False).message
+        repeated = protocol.Writes(
+            b"c", tuple(msgspec.structs.replace(one, is_again=True) for one in writes.writes)
+        )
+        again = link.call(protocol.WRITE, repeated, SECOND_US, repeat=False).message
         assert first == again
         assert len(table.cells) == 2
         link.close()
