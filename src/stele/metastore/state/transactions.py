@@ -17,7 +17,6 @@ from operator import eq, gt, lt, ne
 from typing import Any, Final
 
 from stele.errors import Conflict, LimitExceeded, OutOfSpace, SteleError
-from stele.metastore.paths import bounds
 from stele.metastore.state.footprint import Footprint
 from stele.metastore.state.header import Header
 from stele.metastore.state.locks import Locks
@@ -37,9 +36,9 @@ from stele.protocol.metastore_values import (
 DELETED_KEYS_MAX: Final = 10_000
 """Keys that one entry may delete: some ten milliseconds, a fraction of an election timeout."""
 
-CHANGELOG_WALK_MAX: Final = 512
-"""Up to so many entries since the read, validation looks at what has changed; beyond, at what is
-in the ranges. Either gives the same answer."""
+CHANGELOG_WALK_MAX: Final = 256
+"""Up to so many entries since the read, a range is validated by what these have changed; beyond, by
+what is in it. Either gives the same answer."""
 
 RELATIONS: Final[Mapping[Relation, Callable[[Any, Any], bool]]] = {
     Relation.EQUAL: eq,
@@ -136,30 +135,36 @@ class Transactions:
         self, index: int, read_index: int, ranges: Sequence[KeyRange]
     ) -> SteleError | None:
         """Why what was read at ``read_index`` does not hold any more at ``index``, if so."""
-        if index - read_index <= CHANGELOG_WALK_MAX:
-            key = self._changed_in_log(read_index, [bounds(selected) for selected in ranges])
-        else:
-            key = self._changed_in_ranges(read_index, ranges)
-        if key is None:
-            return None
-        return Conflict(f"{key} has changed after index {read_index}: read again, decide again")
-
-    def _changed_in_log(self, read_index: int, ranges: list[tuple[str, str]]) -> str | None:
-        changed = (
-            key
-            for _, listed in self._versions.changed_keys(read_index)
-            for key in listed
-            if any(start <= key < end for start, end in ranges)
-        )
-        return next(changed, None)
-
-    def _changed_in_ranges(self, read_index: int, ranges: Sequence[KeyRange]) -> str | None:
+        wide = []
         for selected in ranges:
-            if selected.end is None:
-                if self._versions.changed_index(selected.start) > read_index:
-                    return selected.start
-            else:
-                key = self._versions.changed_since(*bounds(selected), read_index)
-                if key is not None:
+            if selected.end is not None:
+                wide.append((selected.start, selected.end))
+            elif self._versions.changed_index(selected.start) > read_index:
+                return _changed(selected.start, read_index)
+        if not wide:
+            return None
+        if index - read_index <= CHANGELOG_WALK_MAX:
+            key = self._changed_in_log(index, read_index, wide)
+        else:
+            key = self._changed_in_ranges(read_index, wide)
+        return None if key is None else _changed(key, read_index)
+
+    def _changed_in_log(
+        self, index: int, read_index: int, ranges: list[tuple[str, str]]
+    ) -> str | None:
+        for between in range(read_index + 1, index):
+            for key in self._versions.changed_by(between):
+                if any(start <= key < end for start, end in ranges):
                     return key
         return None
+
+    def _changed_in_ranges(self, read_index: int, ranges: list[tuple[str, str]]) -> str | None:
+        for start, end in ranges:
+            key = self._versions.changed_since(start, end, read_index)
+            if key is not None:
+                return key
+        return None
+
+
+def _changed(key: str, read_index: int) -> Conflict:
+    return Conflict(f"{key} has changed after index {read_index}: read again, decide again")

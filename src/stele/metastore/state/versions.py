@@ -14,7 +14,7 @@ when it is at or below it.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import msgspec
@@ -156,6 +156,11 @@ class Versions:
             raise SnapshotTooOld(
                 f"index {index} is below the waterline: history begins at {self._header.waterline}"
             )
+
+    def changed_by(self, index: int) -> Iterable[str]:
+        """The keys that one entry has changed."""
+        listed = self._staged.get(keys.changelog_key(index))
+        return () if listed is None else _changelog_decoder.decode(listed)
 
     def changed_keys(self, after: int) -> Iterator[tuple[int, dict[str, int]]]:
         """The changelog behind an index."""

@@ -12,12 +12,19 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+)
 
 from stele.metastore.commands import (
     Acquire,
     Command,
     Done,
+    Effects,
     Execute,
     Executed,
     LockAnswer,
@@ -44,7 +51,7 @@ keys = st.sampled_from(["/a", "/a/x", "/a/y", "/b", "/b/z"])
 ranges = st.sampled_from(
     [KeyRange("/a"), KeyRange("/a/", "/a0"), KeyRange("/", "0"), KeyRange("/a/y", "/b\0")]
 )
-locks = st.sampled_from(["/l", "/m"])
+locks = st.sampled_from(["/l", "/l", "/l", "/m"])
 values = st.binary(max_size=3)
 slots = st.integers(0, 3)
 
@@ -77,6 +84,11 @@ class Machine(RuleBasedStateMachine):
         version = self.model.put(key, value)
         assert self.replica.execute(Put(key, value)) == Executed(self.model.index, True, (version,))
         self.model.end()
+
+    @rule(key=keys, owners=st.lists(slots, min_size=2, max_size=3))
+    def change_hands(self, key: str, owners: list[int]) -> None:
+        for slot in owners:
+            self.put_ephemeral(key, b"", slot)
 
     @rule(key=keys, value=values, slot=slots)
     def put_ephemeral(self, key: str, value: bytes, slot: int) -> None:
@@ -137,6 +149,12 @@ class Machine(RuleBasedStateMachine):
 
     # Sessions and locks.
 
+    @initialize()
+    def open_sessions(self) -> None:
+        """Without some from the beginning most courses would never see a queue."""
+        for _ in range(4):
+            self.open_session()
+
     @rule()
     def open_session(self) -> None:
         self.model.begin()
@@ -146,20 +164,33 @@ class Machine(RuleBasedStateMachine):
         self.opened.append(session)
         self.model.end()
 
-    @rule(chosen=st.lists(slots, max_size=3), close=st.booleans())
+    @rule(chosen=st.lists(slots, max_size=2), close=st.booleans())
     def end_sessions(self, chosen: list[int], close: bool) -> None:
-        ended = {self.session_at(slot) for slot in chosen}
-        if close:
-            ended = set(list(ended)[:1])
-        self.model.begin()
-        if close and ended:
-            (session,) = ended
-            effects = self.replica.close_session(session)
+        sessions = [self.session_at(slot) for slot in chosen]
+        if close and sessions:
+            self.model.begin()
+            self.check_ended(self.replica.close_session(sessions[0]), {sessions[0]})
         else:
-            effects = self.replica.expire(*sorted(ended))
+            self.expire(sessions)
+
+    @rule(key=locks, count=st.integers(1, 3))
+    def expire_the_head_of_a_queue(self, key: str, count: int) -> None:
+        self.expire([request.session for request in self.model.locks.get(key, [])[:count]])
+
+    def expire(self, sessions: list[int]) -> None:
+        self.model.begin()
+        self.check_ended(self.replica.expire(*sessions), set(sessions))
+
+    def check_ended(self, effects: Effects, ended: set[int]) -> None:
         assert set(effects.ended) == ended & self.model.sessions
         self.model.end_sessions(ended)
+        self.check_granted(effects)
         self.model.end()
+
+    @rule(key=locks, asks=st.lists(st.tuples(slots, st.booleans()), min_size=1, max_size=4))
+    def queue_up(self, key: str, asks: list[tuple[int, bool]]) -> None:
+        for slot, exclusive in asks:
+            self.acquire(slot, key, exclusive, wait=True)
 
     @rule(slot=slots, key=locks, exclusive=st.booleans(), wait=st.booleans())
     def acquire(self, slot: int, key: str, exclusive: bool, wait: bool) -> None:
@@ -183,17 +214,31 @@ class Machine(RuleBasedStateMachine):
     def release(self, slot: int, key: str) -> None:
         session = self.session_at(slot)
         self.model.begin()
-        self.replica.release(session, key)
+        effects = self.replica.release(session, key)
         if session in self.model.sessions:
             self.model.release(session, key)
+        self.check_granted(effects)
         self.model.end()
+
+    def check_granted(self, effects: Effects) -> None:
+        """Exactly those who waited and have the lock since this entry are told so."""
+        expected = {
+            (key, request.session, request.ticket, self.model.index)
+            for key, queue in self.model.locks.items()
+            for request in queue
+            if request.token == self.model.index != request.ticket
+        }
+        told = [(each.key, each.session, each.ticket, each.token) for each in effects.granted]
+        assert len(told) == len(expected)
+        assert set(told) == expected
 
     @rule(slot=slots, key=locks)
     def cancel(self, slot: int, key: str) -> None:
         session = self.session_at(slot)
         request = self.model.request_of(session, key)
         self.model.begin()
-        answer = self.replica.cancel(session, key, request.ticket if request else 1).answer
+        effects = self.replica.cancel(session, key, request.ticket if request else 1)
+        answer = effects.answer
         assert isinstance(answer, LockAnswer)
         if request is None:
             assert answer.state == LockState.ENDED
@@ -201,6 +246,7 @@ class Machine(RuleBasedStateMachine):
             assert (answer.state, answer.token) == (LockState.GRANTED, request.token)
         else:
             self.model.release(session, key)
+        self.check_granted(effects)
         self.model.end()
 
     # The past, repetition, restarts, other replicas.
@@ -223,9 +269,12 @@ class Machine(RuleBasedStateMachine):
         self.replica.advance(self.model.index - back)
         self.model.end()
 
-    @rule()
-    def restart(self) -> None:
-        self.replica.restart()
+    @rule(through_image=st.booleans())
+    def restart(self, through_image: bool) -> None:
+        if through_image:
+            self.replica.machine.replace(self.replica.machine.export())
+        else:
+            self.replica.restart()
 
     @rule(sizes=st.lists(st.integers(1, 5), max_size=4), restart=st.booleans())
     def catch_up_in_batches(self, sizes: list[int], restart: bool) -> None:
