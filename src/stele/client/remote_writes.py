@@ -118,6 +118,8 @@ class WriteQueue:
         self._client = link.world.random.bytes(CLIENT_NAME_BYTES)
         self._lanes = Lanes()
         self._sequence = 0
+        self._session = 1
+        """Goes up with every loss, so that what was sent before it cannot come after."""
         self._waiting: deque[OutgoingWrite] = deque()
         self._woken = False
         self._frames: set[asyncio.Task[None]] = set()
@@ -230,6 +232,7 @@ class WriteQueue:
                 )
                 for write in frame
             ),
+            self._session,
         )
         attachments = [write.attachment for write in frame if write.attachment is not None]
         reply = await channel.call_attached(
@@ -247,6 +250,7 @@ class WriteQueue:
 
     async def _send_again(self) -> None:
         """After a moment, put what was lost back to the front, in its order."""
+        self._session += 1
         await asyncio.sleep(LOOK_AGAIN_US / US_PER_SECOND)
         self._waiting.extendleft(sorted(self._lost, key=lambda write: write.sequence, reverse=True))
         self._lost.clear()

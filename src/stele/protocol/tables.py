@@ -253,10 +253,15 @@ class Write(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Writes(msgspec.Struct, frozen=True):
-    """Commits of one client, to be made in this order, and after those it sent before."""
+    """Commits of one client, to be made in this order, and after those it sent before.
+
+    ``session`` counts the connections that the client lost, from 1: once a higher number was
+    seen, frames with a lower one are leftovers, and refused.
+    """
 
     client: bytes
     writes: tuple[Write, ...]
+    session: int = 1
 
 
 class WriteAnswer(msgspec.Struct, frozen=True, array_like=True):

@@ -29,6 +29,7 @@ from stele.rpc.limits import MIB
 from stele.rpc.service import Binding, Context, Reply
 from stele.rpc.wire_errors import encode_error
 from stele.tserver.catalog_service import CatalogMethods
+from stele.tserver.client_sessions import ClientSessions
 from stele.tserver.durability import decided
 from stele.tserver.request_order import RequestOrder
 from stele.tserver.scan_feed import ScanFeed
@@ -64,6 +65,7 @@ class TableService:
         self._scans = Workers(SCAN_THREADS)
         self._operators = Workers(OPERATOR_THREADS)
         self._order = RequestOrder()
+        self._sessions = ClientSessions()
         self._open_scans = 0
         self._catalog = CatalogMethods(backend, self._served, self._operators)
         self._tablets = TabletMethods(self._served, self._operators)
@@ -162,6 +164,7 @@ class TableService:
             raise InvalidArgument(
                 f"{attached} writes without records have {len(context.attachments)} attachments"
             )
+        self._sessions.admit(request.client, request.session)
         outcomes = await self._order.run(request.client, lambda: self._apply_all(context, request))
         commits = [outcome for outcome in outcomes if not isinstance(outcome, SteleError)]
         errors = iter(await decided(commits))

@@ -15,6 +15,7 @@ from stele.errors import (
     StaleRow,
     TableNotFound,
     Throttled,
+    Unavailable,
 )
 from stele.model.mutations import MutationBatch
 from stele.model.predicates import CellSpec, ReadSpec, ScanSpec
@@ -87,6 +88,20 @@ def test_a_write_that_comes_again_takes_effect_once(tmp_path: Path) -> None:
         again = link.call(protocol.WRITE, repeated, SECOND_US, repeat=False).message
         assert first == again
         assert len(table.cells) == 2
+        link.close()
+
+
+def test_what_an_old_connection_still_holds_is_not_taken_for_new(tmp_path: Path) -> None:
+    backend = ModelBackend()
+    table = backend.create_table("t", Schema())
+    with remote(backend, tmp_path) as (_, served):
+        link = link_to(served.address)
+        again = msgspec.structs.replace(write(b"x", 1), is_again=True)
+        link.call(protocol.WRITE, protocol.Writes(b"c", (again,), 2), SECOND_US, repeat=False)
+        leftover = protocol.Writes(b"c", (write(b"x", 1),), 1)
+        with pytest.raises(Unavailable):
+            link.call(protocol.WRITE, leftover, SECOND_US, repeat=False)
+        assert len(table.cells) == 1
         link.close()
 
 
