@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import stele
 from tests.style import repository
 
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)
@@ -20,6 +21,17 @@ MODULES = [dotted for path, dotted in repository.modules() if ">>> " in reposito
 
 @pytest.mark.parametrize("name", GUIDES)
 def test_a_guide_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_guide(name, tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize("name", GUIDES)
+def test_a_guide_runs_attached(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody else owns the directory, and a reader of the guide does not notice."""
+    with stele.open(tmp_path / "data"):
+        run_guide(name, tmp_path, monkeypatch)
+
+
+def run_guide(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     blocks = BLOCK.findall(repository.text(name))
     assert blocks, "a guide shows something"
