@@ -71,5 +71,5 @@ def decode_leader(item: KeyValue | None) -> Leader | None:
         return None
     try:
         return msgspec.json.decode(item.value, type=Leader)
-    except msgspec.DecodeError as error:
+    except ValueError as error:
         raise Corruption(f"{item.key} does not name a leader: {error}") from error

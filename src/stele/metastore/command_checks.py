@@ -16,10 +16,12 @@ from stele.metastore.commands import (
     NOBODY,
     Acquire,
     CancelWait,
+    ClearAlarm,
     Command,
     CommitTransaction,
     Execute,
     OpenSession,
+    RaiseAlarm,
     Release,
     SetAcl,
     encode_command,
@@ -50,7 +52,7 @@ NUMBER_MAX: Final = (1 << 63) - 1
 
 def checked_payload(command: Command) -> bytes:
     """The payload of a log entry, or the reason why there cannot be one."""
-    if command.identity is not NOBODY:
+    if command.identity != NOBODY:
         _check_identity(command.identity)
     match command:
         case Execute():
@@ -64,6 +66,8 @@ def checked_payload(command: Command) -> bytes:
             _check_number("session", command.session)
         case SetAcl():
             _check_acl(command)
+        case RaiseAlarm() | ClearAlarm():
+            _check_number("node", command.node)
         case _:
             pass
     return encode_command(command)

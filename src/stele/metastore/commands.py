@@ -341,7 +341,7 @@ def decode_command(data: bytes) -> Command:
         )
     try:
         return _decoder.decode(memoryview(data)[1:])
-    except msgspec.DecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise Corruption(f"a log entry that cannot be read: {error}") from error
 
 
@@ -354,7 +354,7 @@ def decode_answer(data: bytes) -> Answer:
     """The reverse."""
     try:
         return _answer_decoder.decode(data)
-    except msgspec.DecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise Corruption(f"a kept answer that cannot be read: {error}") from error
 
 

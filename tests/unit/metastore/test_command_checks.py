@@ -22,11 +22,13 @@ from stele.metastore.commands import (
     AclRule,
     Acquire,
     AdvanceWaterline,
+    ClearAlarm,
     Command,
     CommitTransaction,
     Execute,
     Grant,
     OpenSession,
+    RaiseAlarm,
     Release,
     SetAcl,
     decode_command,
@@ -93,6 +95,8 @@ BAD: list[Command] = [
     Acquire(ME, 1, "/a/"),
     Release(ME, -1, "/a"),
     SetAcl(ME, "/a", ()),
+    RaiseAlarm(NOBODY, -1, ""),
+    ClearAlarm(ME, NUMBER_MAX + 1),
     SetAcl(ME, "/a/", (AclRule("", Grant.READ),)),
 ]
 

@@ -43,7 +43,7 @@ def load_header(values: Reader) -> Header:
         return Header()
     try:
         header = _decoder.decode(data)
-    except msgspec.DecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise Corruption(f"the header of the state cannot be read: {error}") from error
     if header.format_version != FORMAT_VERSION:
         raise UnsupportedFormat(

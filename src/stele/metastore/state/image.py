@@ -99,7 +99,7 @@ def _opened(chunk: bytes, number: int) -> Body:
         raise Corruption(f"chunk {number} of a state image does not match its checksum")
     try:
         opened = _decoder.decode(body)
-    except msgspec.DecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise Corruption(f"chunk {number} of a state image cannot be read: {error}") from error
     if opened.number != number:
         raise Corruption(f"chunk {opened.number} of a state image stands where {number} belongs")
