@@ -169,7 +169,7 @@ def main() -> None:
             stdout=subprocess.PIPE,
         )
         assert owner.stdout is not None
-        owner.stdout.readline()
+        assert owner.stdout.readline() == b"ready\n"
         with stele.open(paths[0]) as far, stele.open(paths[1]) as near:
             rows = compare(far.table("t"), near.table("t"), arguments.cells, arguments.seconds)
         owner.communicate(b"\n")

@@ -126,10 +126,11 @@ class OwnerServer:
         self._private: str | None = None
         self._thread = LoopThread("stele-attach")
         self._tables = TableService(backend, SystemRandom())
-        bindings = (*self._tables.bindings(), *more)
-        self._server = self._thread.run(_make_server(bindings, f"pid {os.getpid()}"))
         _remove_private(read_owner(self._files))
-        self.address = self._announce()
+        self._server, self.address = self._thread.run(
+            self._start((*self._tables.bindings(), *more))
+        )
+        """The address is empty if there is nowhere to listen: it is an owner all the same."""
 
     def close(self) -> None:
         """Answer what is under way, then be gone."""
@@ -143,35 +144,28 @@ class OwnerServer:
             with contextlib.suppress(OSError):
                 os.rmdir(self._private)
 
-    def _announce(self) -> str:
-        """Listen and say where. An owner that can do neither is an owner all the same."""
+    async def _start(self, bindings: tuple[Binding, ...]) -> tuple[Server, str]:
+        """A server that listens, and says so in the directory."""
+        name = f"pid {os.getpid()}"
+        options = ServerOptions(role=Role.TABLET, name=name, limits=TABLE_LIMITS)
+        server = Server(bindings, options)
         try:
-            address = self._listen()
+            address = self._listen(server)
             write_owner(self._files, address)
         except (OSError, SteleError) as error:
             log.warning("other processes cannot attach to %s: %s", self._path, error)
-            return ""
-        return address
+            return server, ""
+        return server, address
 
-    def _listen(self) -> str:
+    def _listen(self, server: Server) -> str:
         path = os.path.join(os.path.realpath(self._path), SOCKET_FILE)
         if len(os.fsencode(path)) <= UNIX_PATH_BYTES_MAX:
             try:
-                return self._listen_at(path)
+                return server.listen(f"{UNIX_PREFIX}{path}")
             except SteleError as error:
                 log.info("no socket in %s, so in a temporary directory: %s", self._path, error)
         self._private = _private_directory()
-        return self._listen_at(os.path.join(self._private, SOCKET_FILE))
-
-    def _listen_at(self, path: str) -> str:
-        async def listen() -> str:
-            return self._server.listen(f"{UNIX_PREFIX}{path}")
-
-        return self._thread.run(listen())
-
-
-async def _make_server(bindings: tuple[Binding, ...], name: str) -> Server:
-    return Server(bindings, ServerOptions(role=Role.TABLET, name=name, limits=TABLE_LIMITS))
+        return server.listen(f"{UNIX_PREFIX}{os.path.join(self._private, SOCKET_FILE)}")
 
 
 def _private_directory() -> str:

@@ -22,6 +22,7 @@ from stele.cluster.attach import (
 )
 from stele.env.posix import PosixFileSystem
 from stele.errors import DirectoryInUse, StaleHandle, Unavailable
+from stele.rpc.server import Server
 from tests.oracles.model_backend import ModelBackend
 
 
@@ -118,10 +119,10 @@ def test_locations_say_what_became_of_an_owner(tmp_path: Path) -> None:
 def test_an_owner_that_cannot_listen_is_an_owner_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def refuse(_self: OwnerServer, _path: str) -> str:
+    def refuse(_self: Server, _address: str) -> str:
         raise Unavailable("no sockets here")
 
-    monkeypatch.setattr(OwnerServer, "_listen_at", refuse)
+    monkeypatch.setattr(Server, "listen", refuse)
     with stele.open(tmp_path) as db:
         assert db.tables() == []
         assert not (tmp_path / OWNER_FILE).exists()
