@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,23 +17,6 @@ pytestmark = [
 ]
 
 ROWS = 3_000
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[Any]:
-    with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("SPARK_LOCAL_IP", "127.0.0.1")
-        from pyspark.sql import SparkSession
-
-        session = (
-            SparkSession.builder.master("local[1]")
-            .config("spark.ui.enabled", "false")
-            .config("spark.ui.showConsoleProgress", "false")
-            .config("spark.sql.shuffle.partitions", "1")
-            .getOrCreate()
-        )
-        yield session
-        session.stop()
 
 
 @pytest.fixture(scope="module")

@@ -36,7 +36,7 @@ WORLD = frozenset(
 DECIDING = re.compile(r"(^|_)(states|policy|format)$")
 """Files of such names decide or describe, wherever they stand."""
 
-WIRING = ("stele.cli", "stele.cluster", "stele.env", "stele.sim")
+WIRING = ("stele.cli", "stele.cluster", "stele.env", "stele.sim", "stele.spark.world")
 """Where real versions of the ports are chosen; everyone else is handed them."""
 
 REAL_PORTS = frozenset({"stele.env.posix", "stele.env.real", "stele.env.sockets"})

@@ -1,0 +1,15 @@
+"""Stele and Spark: tables as DataFrames, and bulk jobs over the store's own files.
+
+>>> from stele import spark as ss                              # doctest: +SKIP
+>>> session = ss.session("local[2]")                           # doctest: +SKIP
+>>> ss.read(session, users, columns=["info:age"]).show()       # doctest: +SKIP
+
+Nothing but PySpark and a Java is needed: no jar, no server. ``docs/guide/spark.md`` has it all.
+"""
+
+from __future__ import annotations
+
+from stele.spark.reading import read, view
+from stele.spark.sessions import session, setup
+
+__all__ = ["read", "session", "setup", "view"]

@@ -1,0 +1,60 @@
+"""What is refused before Spark is asked for anything; reads themselves are in ``tests/spark``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import stele
+from stele.errors import InvalidArgument, SnapshotTooOld
+from stele.spark.pinning import KEEPER
+from stele.spark.reading import opened, read, table_name
+
+
+@pytest.fixture
+def users(tmp_path: Path) -> Any:
+    with stele.open(tmp_path) as db:
+        yield db.create_table("users", stele.Schema(columns={"info:age": "int64"}))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"shape": "wide"}, "shape is one of"),
+        ({"versions": 2}, "one version of each column"),
+        ({"names": "x"}, "names is one of"),
+        ({"columns": ["age"]}, "no colon"),
+        ({"rows": b"a"}, "rows is a pair"),
+        ({"lease": "never"}, "lease 'never'"),
+        ({"lease": "1ms"}, "a pin lives for"),
+        ({"partitions": -1}, "partitions is a number"),
+        ({"columns": ["x:age", "info:age"], "names": "flat"}, "named 'age'"),
+        ({"time_range": (5, 5)}, "time range is empty"),
+    ],
+)
+def test_nonsense_is_refused_and_nothing_is_pinned(
+    users: stele.Table, arguments: dict[str, Any], said: str
+) -> None:
+    before = KEEPER.leases()
+    with pytest.raises(InvalidArgument, match=said):
+        read(None, users, **arguments)
+    assert KEEPER.leases() == before
+    assert users.core.backend.renew_pin is not None
+
+
+def test_the_past_that_is_given_up_cannot_be_read(users: stele.Table) -> None:
+    users.put(b"a", {"info:age": 1})
+    users.truncate()
+    with pytest.raises(SnapshotTooOld):
+        read(None, users, at=1)
+
+
+def test_a_table_is_a_handle_or_a_text(users: stele.Table, tmp_path: Path) -> None:
+    with opened(users) as (handle, address):
+        assert handle is users
+        assert address is None
+    assert table_name(users) == table_name("./x#users") == "users"
+    with pytest.raises(InvalidArgument, match=r"a stele\.Table or a text"), opened(17):  # type: ignore[arg-type]
+        pass
