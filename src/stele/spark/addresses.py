@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from stele.client.database import Database
 from stele.client.table import Table
 from stele.errors import InvalidArgument
+from stele.spark.world import open_database
 
 CLUSTER_SCHEME = "stele://"
 
@@ -60,8 +61,6 @@ class TableAddress:
 
 
 def _database(db: str) -> Database:
-    import stele
-
     if db.startswith(CLUSTER_SCHEME):
         raise InvalidArgument(
             f"{db} is a cluster, and this version of Stele reads embedded directories from Spark"
@@ -70,4 +69,4 @@ def _database(db: str) -> Database:
         raise InvalidArgument(
             f"there is no database in {db}: it is a directory that stele.open has made"
         )
-    return stele.open(db)
+    return open_database(db)

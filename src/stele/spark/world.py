@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 
+from stele.client.database import Database
 from stele.env.posix import PosixFileSystem
 from stele.env.real import ThreadTasks
 from stele.errors import NotFound
 
 TASKS = ThreadTasks()
 """Background work of a driver."""
+
+
+def open_database(path: str) -> Database:
+    """What ``stele.open`` gives: this process owns the directory, or attaches to who does.
+
+    By name, because the embedded store stands above this layer and serves it as it serves users.
+    """
+    database: Database = importlib.import_module("stele").open(path)
+    return database
 
 
 def files_at(location: str, table: str) -> PosixFileSystem:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from stele.errors import NotFound
-from stele.spark.world import TASKS, files_at
+from stele.spark.world import TASKS, files_at, open_database
 
 
 def test_a_directory_that_is_not_here_is_named(tmp_path: Path) -> None:
@@ -20,6 +20,11 @@ def test_a_directory_that_is_not_here_is_named(tmp_path: Path) -> None:
 def test_files_that_are_here_are_read(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"bytes")
     assert files_at(str(tmp_path), "users").read_all("file") == b"bytes"
+
+
+def test_a_database_is_opened_as_users_do(tmp_path: Path) -> None:
+    with open_database(str(tmp_path)) as database:
+        assert database.tables() == []
 
 
 def test_timers_can_be_cancelled() -> None:
