@@ -116,7 +116,11 @@ class Watcher:
 
 
 class WatchHub:
-    """All watchers of one node."""
+    """All watchers of one node.
+
+    It hears of what is applied. When an image replaces the state, what that brought was never
+    published: whoever installs one ends the watches, and their owners resume them.
+    """
 
     def __init__(self) -> None:
         self._by_key: dict[str, dict[Watcher, None]] = {}
