@@ -95,7 +95,10 @@ def open(  # noqa: A001
     []
     """
     from stele.cluster.attach import open_database
+    from stele.errors import InvalidArgument
 
+    if not isinstance(path, str | os.PathLike):
+        raise InvalidArgument(f"the directory of a database is a path, not {path!r:.80}")
     return open_database(os.fspath(path), options, attach=attach)
 
 

@@ -11,7 +11,7 @@ from stele.client.backend import Backend, TableBackend, TableInfo
 from stele.client.encoder import Encoder, Key
 from stele.client.handle import Handle
 from stele.client.table import Table
-from stele.client.table_core import TableCore
+from stele.client.table_core import TableCore, listed, text
 from stele.client.waiting import ClientWorld
 from stele.errors import InvalidArgument
 from stele.model.schema import Schema
@@ -56,7 +56,7 @@ class Database:
     def table(self, name: str) -> Table:
         """An existing table."""
         self._handle.check()
-        return self._table(self._backend.table(name))
+        return self._table(self._backend.table(text("the name of a table", name)))
 
     def create_table(
         self, name: str, schema: Schema | None = None, splits: Iterable[Key] = ()
@@ -68,8 +68,9 @@ class Database:
         self._handle.check()
         chosen = _checked(Schema() if schema is None else schema)
         encoder = Encoder(chosen)
-        borders = [encoder.border(key) for key in splits]
-        return self._table(self._backend.create_table(name, chosen, borders))
+        borders = [encoder.border(key) for key in listed("splits", splits)]
+        named = text("the name of a table", name)
+        return self._table(self._backend.create_table(named, chosen, borders))
 
     def alter_table(self, name: str, schema: Schema) -> Table:
         """Give a table another schema; ``stele.model.schema_changes`` says what is allowed."""
@@ -83,22 +84,24 @@ class Database:
     def drop_table(self, name: str) -> None:
         """Stop serving a table. :meth:`undrop_table` brings it back until its files are deleted."""
         self._handle.check()
-        self._backend.drop_table(name)
+        self._backend.drop_table(text("the name of a table", name))
 
     def undrop_table(self, name: str) -> Table:
         """Bring back the table of that name that was dropped last."""
         self._handle.check()
-        return self._table(self._backend.undrop_table(name))
+        return self._table(self._backend.undrop_table(text("the name of a table", name)))
 
     def rename_table(self, name: str, new_name: str) -> Table:
         """Call a table by another name."""
         self._handle.check()
-        return self._table(self._backend.rename_table(name, new_name))
+        names = [text("the name of a table", one) for one in (name, new_name)]
+        return self._table(self._backend.rename_table(*names))
 
     def clone_table(self, name: str, new_name: str) -> Table:
         """A writable copy of a table, which shares all files with it."""
         self._handle.check()
-        return self._table(self._backend.clone_table(name, new_name))
+        names = [text("the name of a table", one) for one in (name, new_name)]
+        return self._table(self._backend.clone_table(*names))
 
     def _table(self, backend: TableBackend) -> Table:
         """All handles of one table share what has to be shared: locks and the encoder."""

@@ -104,6 +104,8 @@ class Encoder:
             return
         if isinstance(columns, str | bytes | Column | FamilySelection):
             columns = (columns,)
+        if not isinstance(columns, Iterable):
+            raise InvalidArgument(f"columns is a list of names, not {columns!r:.80}")
         for selector in columns:
             self._erase(batch, row, selector, bound, exact)
 

@@ -22,6 +22,7 @@ from stele.client.waiting import Deadline, Timeout
 from stele.client.wide import WideShape, count_rows
 from stele.errors import InvalidArgument
 from stele.model.cells import CELLS
+from stele.model.columns import Column
 from stele.model.predicates import ScanSpec, spec_to_json
 from stele.model.row import Row, rows_of
 
@@ -42,6 +43,8 @@ class Scan:
     spec: ScanSpec
     shape: Shape = "cells"
     timeout: Timeout = None
+    named: tuple[Column, ...] = ()
+    """Columns that were asked for by name, also where a whole family was as well."""
 
     def __post_init__(self) -> None:
         if self.shape not in ("cells", "rows"):
@@ -53,7 +56,7 @@ class Scan:
     def _wide(self) -> WideShape | None:
         if self.shape == "cells":
             return None
-        return WideShape.of(self.core.schema, self.spec.columns)
+        return WideShape.of(self.core.schema, self.spec.columns, self.named)
 
     @property
     def schema(self) -> pa.Schema:

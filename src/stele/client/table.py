@@ -17,12 +17,12 @@ from stele.client.bulk import InputShape, write
 from stele.client.encoder import Columns, Key, Values
 from stele.client.rows import Rows
 from stele.client.scan import Scan, Shape
-from stele.client.table_core import Filters, TableCore, selection
+from stele.client.table_core import Filters, TableCore, listed, number, selection, text
 from stele.client.times import At, Moment, TimeRange
 from stele.client.transaction import Transaction
 from stele.client.updates import Conditions, append, condition_columns, conditional, increment
 from stele.client.waiting import Timeout
-from stele.errors import InvalidArgument
+from stele.client.wide import named_columns
 from stele.model.arrow_input import NullRule
 from stele.model.columns import Column, ColumnSelection
 from stele.model.predicates import CellSpec, ReadSpec, ScanMode, ScanSpec
@@ -178,10 +178,8 @@ class Table:
         """Many rows by key, all of one moment, in the order of ``keys``; see :meth:`get`."""
         core = self.core
         spec = core.cell_spec(columns, versions, time, filters, cells_per_row, at)
-        if isinstance(keys, str | bytes):
-            raise InvalidArgument(f"keys is a list of keys, not one: {keys!r:.80}")
         encoder = core.encoder
-        rows = tuple(map(encoder.row, keys))
+        rows = tuple(map(encoder.row, listed("keys", keys)))
         many = ReadSpec(rows=rows, **fields_of(spec))
         deadline = core.world.deadline(timeout)
         cells, txn = deadline.insist(lambda: core.timely(deadline).read_rows(many))
@@ -217,7 +215,7 @@ class Table:
         cells = self.core.cell_spec(columns, versions, time, filters, cells_per_row, at)
         ranges = self.core.encoder.ranges(rows, prefix)
         spec = ScanSpec(ranges=ranges, limit=limit, reverse=reverse, mode=mode, **fields_of(cells))
-        return Scan(self.core, spec, shape, timeout)
+        return Scan(self.core, spec, shape, timeout, named_columns(columns))
 
     # Reading, deciding, writing.
 
@@ -286,7 +284,7 @@ class Table:
     def sample_keys(self, count: int = SAMPLES_DEFAULT) -> list[bytes]:
         """Row keys that cut the table into parts of about equal size."""
         self.core.handle.check()
-        return list(self.core.backend.sample_keys(count))
+        return list(self.core.backend.sample_keys(number("count", count)))
 
     def split(self, key: Key) -> None:
         """Make ``key`` the first row of a tablet."""
@@ -318,7 +316,7 @@ class Table:
     def snapshot(self, name: str) -> int:
         """Keep the table as it is now readable under ``name`` (``at=name``); its txn."""
         self.core.handle.check()
-        return self.core.backend.snapshot(name)
+        return self.core.backend.snapshot(text("the name of a snapshot", name))
 
     def drop_snapshot(self, name: str) -> None:
         """Let go of a snapshot."""

@@ -149,12 +149,13 @@ class TableCore:
         ):
             return NEWEST
         start, end = time_bounds(time)
+        tests = (filters,) if isinstance(filters, Filter) else listed("filters", filters)
         return CellSpec(
             columns=selection(columns),
             time_start=start,
             time_end=end,
             versions=versions,
-            filters=(filters,) if isinstance(filters, Filter) else tuple(filters),
+            filters=tuple(tests),
             cells_per_row=cells_per_row,
             at=read_txn(self.backend, at),
         )
@@ -208,6 +209,27 @@ class TableCore:
         if self.backend.durable_txn() < txn:
             with suppress(SnapshotTooOld):  # truncated since: it was durable before
                 self.backend.read_row(row, CellSpec(columns=columns, at=txn))
+
+
+def text(what: str, value: object) -> str:
+    """The text itself; what is none, or is empty, is refused."""
+    if not isinstance(value, str) or not value:
+        raise InvalidArgument(f"{what} is text, not {value!r:.80}")
+    return value
+
+
+def number(what: str, value: object) -> int:
+    """The number itself, from 1; anything else is refused."""
+    if not isinstance(value, int) or value < 1:
+        raise InvalidArgument(f"{what} is a number from 1, not {value!r:.80}")
+    return value
+
+
+def listed(what: str, items: Iterable[T]) -> Iterable[T]:
+    """The items themselves; text and what is no collection at all are refused."""
+    if isinstance(items, str | bytes) or not isinstance(items, Iterable):
+        raise InvalidArgument(f"{what} is a list of {what}, not {items!r:.80}")
+    return items
 
 
 def selection(columns: Columns) -> ColumnSelection:

@@ -8,6 +8,7 @@ are called by their label; others hold bytes and are called ``family:qualifier``
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,9 +16,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from stele.client.encoder import Columns
 from stele.errors import InvalidArgument, InvalidCells
 from stele.model.arrays import Ints, numbers
-from stele.model.columns import Column, ColumnSelection
+from stele.model.columns import Column, ColumnSelection, FamilySelection
 from stele.model.ranges import RowRange
 from stele.model.schema import Schema
 from stele.model.typed_columns import TypedColumn
@@ -34,14 +36,9 @@ class WideShape:
     columns: tuple[Column, ...]
 
     @staticmethod
-    def of(schema: Schema, selection: ColumnSelection) -> WideShape:
-        """The shape of a read of ``selection``."""
-        named = [
-            Column(part.family, qualifiers.start)
-            for part in selection.families or ()
-            for qualifiers in part.ranges
-            if qualifiers == RowRange.row(qualifiers.start)
-        ]
+    def of(schema: Schema, selection: ColumnSelection, named: Iterable[Column] = ()) -> WideShape:
+        """The shape of a read of ``selection``, in which some columns were named."""
+        named = [*named, *single_columns(selection)]
         declared = [
             typed.column
             for typed in schema.columns
@@ -127,6 +124,26 @@ class WideShape:
         raw = cells.column("value").take(pa.array(source, mask=source < 0))
         typed = self.schema.typed_column(self.columns[number])
         return raw if typed is None else _decoded(typed, raw, cells, source)
+
+
+def single_columns(selection: ColumnSelection) -> list[Column]:
+    """The columns that a selection has one by one."""
+    return [
+        Column(part.family, qualifiers.start)
+        for part in selection.families or ()
+        for qualifiers in part.ranges
+        if qualifiers == RowRange.row(qualifiers.start)
+    ]
+
+
+def named_columns(columns: Columns) -> tuple[Column, ...]:
+    """The columns that a list of names has one by one: ``f:x``, also beside ``f:``."""
+    if columns is None:
+        return ()
+    one = isinstance(columns, str | bytes | Column | FamilySelection)
+    names = (columns,) if one else columns
+    singles = (single_columns(ColumnSelection.parse(name)) for name in names)  # type: ignore[union-attr, arg-type]
+    return tuple(column for found in singles for column in found)
 
 
 def _row_starts(rows: pa.Array) -> Ints:

@@ -54,7 +54,12 @@ that found it useless, so a minute later at the earliest."""
 
 def open_embedded(path: str, options: EngineOptions | None = None) -> EmbeddedBackend:
     """Open the store in a directory, made if it is missing; ``DirectoryInUse`` if it is open."""
-    os.makedirs(path, mode=0o700, exist_ok=True)
+    if options is not None and not isinstance(options, EngineOptions):
+        raise InvalidArgument(f"options are EngineOptions, not {type(options).__name__}")
+    try:
+        os.makedirs(path, mode=0o700, exist_ok=True)
+    except (OSError, ValueError) as error:
+        raise InvalidArgument(f"{path!r} cannot be the directory of a database: {error}") from error
     world = World(PosixFileSystem(path), SystemClock(), SystemRandom(), ThreadTasks())
     try:
         store = Store.open(world, options or EngineOptions(), f"pid {os.getpid()}")

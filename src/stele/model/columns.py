@@ -224,6 +224,8 @@ class ColumnSelection:
             return EVERY_COLUMN
         if isinstance(names, str | bytes | Column | FamilySelection):
             names = (names,)
+        if not isinstance(names, Iterable):
+            raise InvalidArgument(f"columns is a list of names, not {names!r:.80}")
         return ColumnSelection(tuple(map(_select, names)))
 
     @property

@@ -77,6 +77,9 @@ class CellSpec(
             )
         _check_count("versions", self.versions)
         _check_count("cells_per_row", self.cells_per_row)
+        for one in self.filters:
+            if not isinstance(one, Filter):
+                raise InvalidArgument(f"a filter is made by stele.filters, not {one!r:.80}")
         if len(self.filters) > FILTERS_MAX:
             raise LimitExceeded(
                 f"{len(self.filters)} filters are over the limit of {FILTERS_MAX} for one read"
@@ -89,9 +92,11 @@ class CellSpec(
         return tuple(one for one in self.filters if one.field == field)
 
 
-def _check_count(name: str, count: int | None) -> None:
-    if count is not None and not 1 <= count <= SCAN_LIMIT_MAX:
-        raise InvalidArgument(f"{name} is a number from 1, or None for all; not {count}")
+def _check_count(name: str, count: object) -> None:
+    if count is None:
+        return
+    if not isinstance(count, int) or not 1 <= count <= SCAN_LIMIT_MAX:
+        raise InvalidArgument(f"{name} is a number from 1, or None for all; not {count!r:.80}")
 
 
 class ReadSpec(CellSpec, frozen=True, kw_only=True, tag="read", tag_field="kind"):

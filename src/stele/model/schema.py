@@ -179,6 +179,8 @@ class Schema:
 
 def _check_groups(groups: Iterable[Group]) -> tuple[Group, ...]:
     """Groups have distinct names and share no family; at most one is the wildcard."""
+    if not isinstance(groups, Iterable):
+        raise InvalidSchema(f"groups is a list of Group, not {groups!r:.80}")
     checked = tuple(groups)
     if not 1 <= len(checked) <= GROUPS_MAX:
         raise InvalidSchema(f"a schema has 1 to {GROUPS_MAX} groups, not {len(checked)}")
@@ -215,6 +217,8 @@ def _check_columns(
     columns: ColumnTypes | Iterable[TypedColumn], next_id: int
 ) -> tuple[TypedColumn, ...]:
     """Declared columns sorted by id; ids, columns and labels are distinct."""
+    if not isinstance(columns, Iterable):
+        raise InvalidSchema(f"columns is a mapping from names to types, not {columns!r:.80}")
     typed = (
         tuple(_declare(next_id + index, *item) for index, item in enumerate(columns.items()))
         if isinstance(columns, Mapping)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from stele.errors import InvalidArgument
+from stele.storage.log_writer import ROLL_BYTES_MIN
 from stele.tablet.compaction_policy import CompactionLimits
 from stele.tablet.flush_policy import FlushLimits
 from stele.tablet.split_policy import SizeLimits
@@ -30,9 +31,10 @@ class EngineOptions:
     """Flush, compact, split and join by themselves. Tests turn it off and do it by hand."""
 
     def __post_init__(self) -> None:
-        for name in ("cache_bytes", "log_file_bytes"):
-            if getattr(self, name) <= 0:
-                raise InvalidArgument(f"{name} must be above 0, not {getattr(self, name)}")
+        for name, least in (("cache_bytes", 1), ("log_file_bytes", ROLL_BYTES_MIN)):
+            value = getattr(self, name)
+            if not isinstance(value, int) or value < least:
+                raise InvalidArgument(f"{name} is a number of bytes from {least}, not {value!r}")
         if self.flush.budget_bytes < 2 * self.flush.memory_bytes:
             raise InvalidArgument(
                 f"a memory budget of {self.flush.budget_bytes} bytes is too small for flushes of "

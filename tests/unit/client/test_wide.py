@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stele.client.wide import WideShape, count_rows
+from stele.client.wide import WideShape, count_rows, named_columns
 from stele.errors import InvalidArgument, InvalidCells
 from stele.model.cells import Cell, cells_to_batch
 from stele.model.columns import Column, ColumnSelection, FamilySelection
@@ -94,3 +94,13 @@ def test_what_cannot_be_decoded_is_named(cell: Cell, word: str) -> None:
     shape = WideShape.of(SCHEMA, ColumnSelection.parse(None))
     with pytest.raises(InvalidCells, match=word):
         shape.convert(cells_to_batch([cell]))
+
+
+def test_a_column_that_is_named_beside_its_family_is_there() -> None:
+    names = named_columns(["f:", "f:x", b"g:y"])
+    assert [str(column) for column in names] == ["f:x", "g:y"]
+    assert named_columns(None) == named_columns("f:") == ()
+    assert [str(column) for column in named_columns("f:x")] == ["f:x"]
+    schema = Schema(columns={"f:n": "int64"})
+    shape = WideShape.of(schema, ColumnSelection.parse(["f:", "f:x"]), names)
+    assert [str(column) for column in shape.columns] == ["f:n", "f:x", "g:y"]

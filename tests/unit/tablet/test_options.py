@@ -16,10 +16,18 @@ def test_the_defaults_are_consistent() -> None:
 
 
 @pytest.mark.parametrize("name", ["cache_bytes", "log_file_bytes"])
-@pytest.mark.parametrize("value", [0, -1])
-def test_a_size_that_cannot_be_is_refused_by_name(name: str, value: int) -> None:
-    with pytest.raises(InvalidArgument, match=f"{name} must be above 0, not {value}"):
+@pytest.mark.parametrize("value", [0, -1, "1 MB"])
+def test_a_size_that_cannot_be_is_refused_by_name(name: str, value: object) -> None:
+    with pytest.raises(
+        InvalidArgument, match=rf"{name} is a number of bytes from \d+, not {value!r}"
+    ):
         EngineOptions(**{name: value})  # type: ignore[arg-type]
+
+
+def test_a_log_file_has_room_for_something() -> None:
+    EngineOptions(log_file_bytes=1024)
+    with pytest.raises(InvalidArgument, match="log_file_bytes is a number of bytes from 1024"):
+        EngineOptions(log_file_bytes=1023)
 
 
 def test_a_budget_that_one_table_would_fill_is_refused() -> None:
