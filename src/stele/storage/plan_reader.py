@@ -8,6 +8,7 @@ and closes it when it is done.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from itertools import chain
 
 from stele.env import paths
@@ -19,6 +20,7 @@ from stele.kernels.sources import Source
 from stele.kernels.stream import merge_streams
 from stele.model.cells import TIMESTAMP_MAX
 from stele.model.column_set import ColumnSet
+from stele.model.columns import ColumnSelection
 from stele.model.predicates import CellSpec
 from stele.model.ranges import RowRange
 from stele.storage.fragment_reader import FragmentReader
@@ -43,7 +45,7 @@ class PlanReader:
         if view.columns.is_empty:
             return
         inside = restrict(references, rows, view.columns)
-        streams = [self._run(run) for run in runs(file_references(inside))]
+        streams = [self._run(run, spec.columns) for run in runs(file_references(inside))]
         takes_all = spec.columns.is_everything and not spec.filters and spec.cells_per_row is None
         if len(streams) == 1 and takes_all:
             yield from _clean_first(streams[0], view)
@@ -66,12 +68,13 @@ class PlanReader:
             columns=wanted,
         )
 
-    def _run(self, run: Iterable[Reference]) -> Iterator[Source]:
+    def _run(self, run: Iterable[Reference], wanted: ColumnSelection) -> Iterator[Source]:
         for reference in run:
             path = paths.join(self._directory, reference.file.name)
             with FragmentReader.open(self._files, path, reference.file) as reader:
                 groups = reader.index.groups_of_range(reference.rows)
-                yield from reference_sources(reader.index, reference, reader.read_block, groups)
+                block_of = partial(reader.read_columns, columns=wanted)
+                yield from reference_sources(reader.index, reference, block_of, groups)
 
 
 def _clean_first(stream: Iterator[Source], view: ReadView) -> Iterator[Block]:

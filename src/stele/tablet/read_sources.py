@@ -13,6 +13,7 @@ from stele.kernels.search import slice_rows
 from stele.kernels.sources import Source
 from stele.model.cells import TIMESTAMP_MAX
 from stele.model.column_set import ColumnSet
+from stele.model.columns import EVERY_COLUMN, ColumnSelection
 from stele.model.predicates import CellSpec
 from stele.model.ranges import RowRange
 from stele.storage.cache_priority import Priority
@@ -61,12 +62,18 @@ def memory_blocks(memory: MemoryVersion, rows: RowRange, txn: int) -> list[Block
 
 
 def fragment_stream(
-    store: FragmentStore, reference: Reference, counters: ReadCounters, *, reverse: bool = False
+    store: FragmentStore,
+    reference: Reference,
+    counters: ReadCounters,
+    *,
+    reverse: bool = False,
+    wanted: ColumnSelection = EVERY_COLUMN,
 ) -> Iterator[Source]:
     """The blocks of a reference in order, or from the last to the first.
 
     The file is opened at once, blocks are read when they are due. A scan takes blocks from the
-    cache and puts none there, as it would use each once, but for those of in-memory groups.
+    cache and puts none there, as it would use each once, but for those of in-memory groups. Cells
+    that are not ``wanted`` may be left out: a file that can read fewer columns does so.
     """
     fragment = store.open(reference.file)
     counters.fragments.add(reference.file.name)
@@ -77,7 +84,7 @@ def fragment_stream(
             counters.blocks_from_disk += 1
             if fragment.blocks.priority is not Priority.ON_DEMAND:
                 return fragment.blocks.get(group)
-            return fragment.reader.read_block(group)
+            return fragment.reader.read_columns(group, wanted)
         counters.blocks_from_cache += 1
         return block
 
@@ -103,11 +110,14 @@ def tablet_streams(
     counters: ReadCounters,
     *,
     reverse: bool = False,
+    wanted: ColumnSelection = EVERY_COLUMN,
 ) -> list[Iterable[Source]]:
     """One stream for each source of a tablet."""
     streams: list[Iterable[Source]] = [(Source(block, columns),) for block in memory]
     counters.memory_blocks += len(streams)
     for run in runs(file_references(references)):
-        parts = [fragment_stream(store, ref, counters, reverse=reverse) for ref in run]
+        parts = [
+            fragment_stream(store, ref, counters, reverse=reverse, wanted=wanted) for ref in run
+        ]
         streams.append(chain.from_iterable(parts[::-1] if reverse else parts))
     return streams

@@ -223,6 +223,7 @@ class _Course:
                 read.columns,
                 self.counters,
                 reverse=self._spec.reverse,
+                wanted=self._spec.columns,
             )
             opened.append((read, streams))
         return opened
