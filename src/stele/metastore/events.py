@@ -104,7 +104,8 @@ class TransferLeadership(msgspec.Struct, frozen=True, gc=False):
 
 
 class Forget(msgspec.Struct, frozen=True, gc=False):
-    """Nobody waits for this request any more. What it asked for may still happen."""
+    """Nobody waits for this request any more, which is not answered yet. What it asked for may
+    still happen."""
 
     request: int
 

@@ -168,9 +168,7 @@ class Node:
             self._out.refuse(event.request, self._not_leader())
 
     def _on_forget(self, event: e.Forget) -> None:
-        self._writes = [write for write in self._writes if write.request != event.request]
-        self._pending.forget(event.request)
-        self._reads.forget(event.request)
+        self._out.forgotten.add(event.request)
 
     def _not_leader(self) -> NotLeader:
         return NotLeader(f"node {self.id} does not lead", leader=self.leader_address)
@@ -217,8 +215,7 @@ class Node:
 
     def _serve_reads(self) -> None:
         for serve, renewals in self._reads.take_served(self.applied):
-            if serve.requests:
-                self._out.reads.append(serve)
+            self._out.serve(serve)
             for renewal in renewals:
                 self._answer_renewal(renewal)
 

@@ -32,14 +32,33 @@ class Outbox:
     sync_state: bool = False
     cut_log: Snapshot | None = None
     report_space: bool = False
+    forgotten: set[int] = field(default_factory=set)
+    """Requests for which nobody waits. Each is answered once, wherever it is on its way, and that
+    is when it is dropped: so forgetting costs no search."""
 
     def answer(self, request: int, value: Any) -> None:
         """This request is done."""
-        self.answers.append(Answer(request, value))
+        if not self._is_forgotten(request):
+            self.answers.append(Answer(request, value))
 
     def refuse(self, request: int, error: SteleError) -> None:
         """This request has failed."""
-        self.refusals.append(Refusal(request, error))
+        if not self._is_forgotten(request):
+            self.refusals.append(Refusal(request, error))
+
+    def serve(self, served: ServeReads) -> None:
+        """These reads may be served."""
+        if self.forgotten:
+            kept = tuple(r for r in served.requests if not self._is_forgotten(r))
+            served = ServeReads(kept, served.index)
+        if served.requests:
+            self.reads.append(served)
+
+    def _is_forgotten(self, request: int) -> bool:
+        if request not in self.forgotten:
+            return False
+        self.forgotten.discard(request)
+        return True
 
     def release(self, number: int) -> None:
         """The groups up to ``number`` are durable: what rested on them may be said."""

@@ -57,10 +57,3 @@ class PendingWrites:
         for _, request in self._waiting.values():
             self._out.refuse(request, lost)
         self._waiting.clear()
-
-    def forget(self, request: int) -> None:
-        """Nobody waits for this one any more."""
-        for index, (_, waiting) in self._waiting.items():
-            if waiting == request:
-                del self._waiting[index]
-                return

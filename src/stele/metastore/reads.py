@@ -32,7 +32,7 @@ class Round:
 class WaitingReads:
     """Every read and renewal is in exactly one place, or gone."""
 
-    __slots__ = ("_confirmed", "_context", "_forgotten", "_rounds", "_sequence", "asked")
+    __slots__ = ("_confirmed", "_context", "_rounds", "_sequence", "asked")
 
     def __init__(self) -> None:
         self.asked = Round()
@@ -42,7 +42,6 @@ class WaitingReads:
         self._confirmed: list[tuple[int, int, Round]] = []
         self._context = 0
         self._sequence = 0
-        self._forgotten: set[int] = set()
 
     @property
     def wants_round(self) -> bool:
@@ -85,14 +84,12 @@ class WaitingReads:
         served = []
         while self._confirmed and self._confirmed[0][0] <= applied:
             index, _, item = heapq.heappop(self._confirmed)
-            reads = tuple(self._remembered(item.reads))
-            served.append((ServeReads(reads, index), item.renewals))
+            served.append((ServeReads(tuple(item.reads), index), item.renewals))
         return served
 
     def give_up_asked(self) -> Round:
         """There is no leader to ask: everything that has no round yet."""
         given_up, self.asked = self.asked, Round()
-        given_up.reads = self._remembered(given_up.reads)
         return given_up
 
     def drain(self) -> list[int]:
@@ -102,20 +99,4 @@ class WaitingReads:
         self._rounds.clear()
         self._confirmed.clear()
         renewals = [renewal.request for place in places for renewal in place.renewals]
-        return [read for place in places for read in self._remembered(place.reads)] + renewals
-
-    def _remembered(self, requests: list[int]) -> list[int]:
-        if not self._forgotten:
-            return requests
-        kept = [request for request in requests if request not in self._forgotten]
-        self._forgotten.difference_update(requests)
-        return kept
-
-    def forget(self, request: int) -> None:
-        """Nobody waits for this one any more; it is dropped when its turn comes."""
-        if self._waits(request):
-            self._forgotten.add(request)
-
-    def _waits(self, request: int) -> bool:
-        places = [self.asked, *self._rounds.values(), *(item for _, _, item in self._confirmed)]
-        return any(request in place.reads for place in places)
+        return [read for place in places for read in place.reads] + renewals

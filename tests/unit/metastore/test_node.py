@@ -205,6 +205,18 @@ def test_a_forgotten_request_is_not_answered() -> None:
     assert 2 not in leader.reads
 
 
+def test_a_request_is_forgotten_wherever_it_is() -> None:
+    group = Group(3)
+    leader = group.elect()
+    group.cut_off.add(1)
+    group.ask(1, put(1))
+    group.ask(1, e.Read(2))
+    group.ask(1, e.Forget(1))
+    group.ask(1, e.Forget(2))
+    group.tick(25)
+    assert not leader.refusals
+
+
 def test_a_lost_disk_ends_the_node_and_tells_whoever_waits() -> None:
     group = Group(3)
     leader = group.elect()

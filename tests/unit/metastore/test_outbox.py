@@ -80,3 +80,18 @@ def test_a_report_waits_for_a_leader_to_be_told() -> None:
     assert todo is not None
     assert todo.report_space == 3
     assert out.take(None, 3) is None
+
+
+def test_what_nobody_waits_for_is_dropped_once() -> None:
+    out = Outbox(forgotten={1, 2, 3})
+    out.answer(1, "late")
+    out.refuse(2, Unavailable())
+    out.serve(ServeReads((3, 4), 9))
+    assert out.forgotten == set()
+    assert (out.answers, out.refusals) == ([], [])
+    assert out.reads == [ServeReads((4,), 9)]
+    out.forgotten.add(5)
+    out.serve(ServeReads((5,), 9))
+    out.answer(1, "another request of that number")
+    assert out.reads == [ServeReads((4,), 9)]
+    assert len(out.answers) == 1

@@ -50,7 +50,6 @@ def test_a_forgotten_request_is_not_answered() -> None:
     out = Outbox()
     pending = PendingWrites(out)
     pending.add(Proposed(1, 5, 6), [50, 60])
-    pending.forget(50)
-    pending.forget(99)
+    out.forgotten.add(50)
     pending.settle([entry(5), entry(6)], [effects(5), effects(6)])
     assert [a.request for a in out.answers] == [60]

@@ -60,19 +60,8 @@ def test_a_round_without_an_answer_begins_again() -> None:
 
 def test_without_a_leader_all_that_has_no_round_is_given_up() -> None:
     reads = asked(1, 2)
-    reads.forget(2)
-    assert reads.give_up_asked().reads == [1]
+    assert reads.give_up_asked().reads == [1, 2]
     assert not reads.wants_round
-
-
-def test_a_forgotten_read_is_dropped_wherever_it_is() -> None:
-    reads = asked(1, 2)
-    context = reads.begin()
-    reads.forget(1)
-    reads.forget(77)
-    reads.confirm(context, 5)
-    ((served, _),) = reads.take_served(5)
-    assert served.requests == (2,)
 
 
 def test_everything_can_be_given_up_at_once() -> None:
