@@ -224,6 +224,23 @@ def test_scans_are_closed_when_their_reader_goes(
         assert far.scan(ScanSpec(limit=1)).txn == backend.clock
 
 
+def test_scans_are_closed_when_their_readers_process_is_gone(tmp_path: Path) -> None:
+    backend = ModelBackend()
+    table = backend.create_table("t", Schema())
+    batch = MutationBatch()
+    for number in range(120):
+        batch.put(b"%05d" % number, "f", b"q", bytes(100_000))
+    table.apply(batch)
+    with remote(backend, tmp_path) as (client, served):
+        scan = client.table("t").scan(ScanSpec())
+        assert next(scan).num_rows > 0
+        assert not table.open_scans[0].closed
+        served.cut()
+        wait_until_closed(table.open_scans)
+        with pytest.raises(Unavailable, match="explained"):
+            list(scan)
+
+
 def wait_until_closed(scans: list[ModelScan]) -> None:
     for _ in range(1_000):
         if all(scan.closed for scan in scans):
