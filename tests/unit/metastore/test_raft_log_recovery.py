@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import random
+from contextlib import suppress
 
 import pytest
 
+from stele.env.failpoints import SimulatedCrash, armed, counting, crash, declared
 from stele.env.memory import SeededRandom
 from stele.env.memory_fs import MemoryFileSystem
 from stele.errors import Corruption, NotFound
@@ -152,3 +154,47 @@ def test_a_first_segment_without_a_frame_was_never_a_log() -> None:
     fs.write_atomic("log/raft-00000001.log", b"half a fra")
     with pytest.raises(NotFound):
         recover(fs, "log")
+
+
+FAILPOINTS = [name for name in declared() if name.startswith("metastore.raft_log.")]
+
+
+def run_until_crash(fs: MemoryFileSystem, models: list[Model]) -> None:
+    """Appends, cuts and a full disk; each state that may be found goes to the end of ``models``."""
+    small = RaftLogOptions(segment_bytes=400, reserve_bytes=2_000)
+    models.append(Model())
+    log = RaftLog.create(fs, "log", SeededRandom(1), IDENTITY, StoredState(), small)
+    for i in range(1, 30):
+        entry = Entry(1, i, EntryKind.DATA, bytes(100))
+        group = Group(1, None, (entry,), HardState(1, 0, 0), needs_sync=True)
+        base = Snapshot(i - 4, 1, Membership((1,))) if i % 6 == 0 else None
+        models.append(models[-1].after(group, base))
+        if i == 20:
+            fs.capacity_bytes = fs.disk.used_bytes
+        log.append([group], base)
+        log.sync()
+        if base is not None:
+            log.drop_dead_segments()
+
+
+def test_the_run_passes_every_failpoint() -> None:
+    with counting() as passes:
+        run_until_crash(MemoryFileSystem(), [])
+    assert set(FAILPOINTS) <= set(passes)
+
+
+@pytest.mark.parametrize("hit", [1, 2, 3])
+@pytest.mark.parametrize("name", FAILPOINTS)
+def test_after_a_crash_at_any_failpoint_the_last_frame_is_open(name: str, hit: int) -> None:
+    fs = MemoryFileSystem()
+    models: list[Model] = []
+    with suppress(SimulatedCrash), armed(name, crash(), hit=hit):
+        run_until_crash(fs, models)
+    moment = Moment(fs.disk)
+    allowed = [model.stored for model in models[-2:]]
+    for choice in [*moment.basic(), *moment.classic()]:
+        try:
+            found = RaftLog.open(fs.crash_image(choice), "log", SeededRandom(2), OPTIONS).stored
+        except NotFound:
+            found = StoredState()
+        assert found in allowed
