@@ -11,7 +11,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from stele import aio, errors
+    from stele import aio, errors, metastore
     from stele.client.backend import TableInfo, TabletInfo
     from stele.client.batch import Batch
     from stele.client.database import Database
@@ -50,7 +50,12 @@ _HOMES = {
 }
 """Where the public names live."""
 
-_MODULES = {"aio": "stele.aio", "errors": "stele.errors", "filters": "stele.model.filters"}
+_MODULES = {
+    "aio": "stele.aio",
+    "errors": "stele.errors",
+    "filters": "stele.model.filters",
+    "metastore": "stele.metastore",
+}
 
 __all__ = [
     "Batch",
@@ -73,6 +78,7 @@ __all__ = [
     "aio",
     "errors",
     "filters",
+    "metastore",
     "open",
 ]
 

@@ -9,9 +9,20 @@ import stele
 from stele.client.aio import AsyncDatabase, AsyncTable, AsyncTransaction
 from stele.client.aio_batch import AsyncBatch
 from stele.client.aio_scan import AsyncScan
+from stele.client.metastore_aio import AsyncMetastore
+from stele.client.metastore_connect import connect_async as connect_metastore
 from stele.tablet.options import EngineOptions
 
-__all__ = ["AsyncBatch", "AsyncDatabase", "AsyncScan", "AsyncTable", "AsyncTransaction", "open"]
+__all__ = [
+    "AsyncBatch",
+    "AsyncDatabase",
+    "AsyncMetastore",
+    "AsyncScan",
+    "AsyncTable",
+    "AsyncTransaction",
+    "connect_metastore",
+    "open",
+]
 
 
 async def open(  # noqa: A001

@@ -38,8 +38,8 @@ CHANGE_FAILPOINTS = (
     "tablet.config.before_save",
     "tablet.config.before_publish",
     "tablet.gc.after_trash",
-    "coordination.local.before_save",
-    "coordination.local.after_save",
+    "metastore.raft_log.after_write",
+    "metastore.raft_log.after_sync",
 )
 RECOVERY_FAILPOINTS = (
     "tablet.recovery.after_fragments",
@@ -48,7 +48,8 @@ RECOVERY_FAILPOINTS = (
     "storage.fragment.after_sync",
     "tablet.root.before_save",
     "tablet.root.after_save",
-    "coordination.local.after_save",
+    "metastore.raft_log.after_segment_create",
+    "metastore.raft_log.after_sync",
 )
 SECOND_US = 1_000_000
 CROWDED_COMMITS_MAX = 12

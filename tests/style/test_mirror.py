@@ -11,6 +11,7 @@ from tests.style import repository
 
 WITHOUT_A_TEST_OF_THEIR_OWN: dict[str, str] = {
     "src/stele/client/backend.py": "interfaces only; tests/unit/client runs over each backend",
+    "src/stele/client/metastore_transport.py": "interfaces only; tests/unit/client, embedded too",
     "src/stele/coordination/metastore_port.py": "interfaces only; tests/unit/coordination",
     "src/stele/coordination/ports.py": "interfaces only; tests/unit/coordination",
     "src/stele/env/ports.py": "interfaces only; tests/conformance runs them over every version",

@@ -49,6 +49,13 @@ GROUPS = (
         ),
     ),
     Group(
+        "Run a cluster",
+        (
+            Command("metastore", "stele.cli.metastore", "keys, locks, members, backups"),
+            Command("serve", "stele.cli.serve", "run a server in this process"),
+        ),
+    ),
+    Group(
         "Look after an installation",
         (
             Command("check", "stele.cli.check", "hold a database's parts against each other"),

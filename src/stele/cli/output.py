@@ -33,6 +33,10 @@ class Output:
         """Print one of many results: a program gets each as one line of JSON."""
         print(_json(value, indent=None) if self.as_json else text, file=self._stdout)
 
+    def flush(self) -> None:
+        """Show what was printed now, also to a reader at the other end of a pipe."""
+        print(end="", file=self._stdout, flush=True)
+
     def problem(self, error: SteleError) -> int:
         """Print why the command failed, in one sentence; the exit code it should end with."""
         code = exit_code_of(error)

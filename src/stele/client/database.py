@@ -10,6 +10,7 @@ from typing import Any, Self
 from stele.client.backend import Backend, TableBackend, TableInfo
 from stele.client.encoder import Encoder, Key
 from stele.client.handle import Handle
+from stele.client.metastore import Metastore
 from stele.client.table import Table
 from stele.client.table_core import TableCore, listed, text
 from stele.client.waiting import ClientWorld
@@ -34,10 +35,13 @@ class Database:
         world: ClientWorld,
         what: str = "the database",
         before_close: Callable[[], None] | None = None,
+        metastore: Callable[[], Metastore] | None = None,
     ) -> None:
         self._backend = backend
         self._world = world
         self._before_close = before_close
+        self._open_metastore = metastore
+        self._metastore: Metastore | None = None
         self._handle = Handle(what)
         self._cores: dict[str, TableCore] = {}
         self._lock = threading.Lock()
@@ -113,6 +117,20 @@ class Database:
         return Table(core, self.clone_table)
 
     # The whole.
+
+    @property
+    def metastore(self) -> Metastore:
+        """The store of paths, transactions, sessions, locks and watches below the database.
+
+        What lies under ``/stele/`` is the database's own.
+        """
+        self._handle.check()
+        with self._lock:
+            if self._metastore is None:
+                if self._open_metastore is None:
+                    raise InvalidArgument("this database comes without a metastore")
+                self._metastore = self._open_metastore()
+            return self._metastore
 
     def status(self) -> dict[str, Any]:
         """Memory, log, cache, sessions and workers in numbers."""

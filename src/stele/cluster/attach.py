@@ -22,6 +22,7 @@ import msgspec
 
 from stele.client.backend import Backend
 from stele.client.database import Database
+from stele.client.metastore_connect import connect
 from stele.client.remote import RemoteBackend
 from stele.client.remote_link import RemoteLink
 from stele.client.waiting import US_PER_SECOND, ClientWorld, pause_thread
@@ -30,6 +31,7 @@ from stele.env.ports import FileSystem
 from stele.env.posix import PosixFileSystem
 from stele.env.real import SystemClock, SystemRandom
 from stele.errors import DirectoryInUse, GiveUp, NotFound, RetryLater, SteleError, Unavailable
+from stele.metastore.shared import SharedMetastore
 from stele.protocol.tables import STATUS, TABLE_LIMITS, Nothing
 from stele.rpc.addresses import UNIX_PATH_BYTES_MAX, UNIX_PREFIX
 from stele.rpc.identity import Role
@@ -228,14 +230,23 @@ def _own(path: str, options: EngineOptions | None, *, serve: bool) -> Database:
     world = backend.store.world
     what = f"the database in {path}"
     client_world = ClientWorld(world.clock, world.random)
+    root = backend.store.coordination
     if not serve:
-        return Database(backend, client_world, what)
+        return Database(backend, client_world, what, metastore=lambda: root.metastore)
+    metastore = SharedMetastore(root.node)
     try:
-        server = OwnerServer(path, backend)
+        server = OwnerServer(path, backend, metastore.bindings())
     except BaseException:
         backend.close()
         raise
-    return Database(backend, client_world, what, before_close=server.close)
+
+    def stop_serving() -> None:
+        server.close()
+        metastore.close()
+
+    return Database(
+        backend, client_world, what, before_close=stop_serving, metastore=lambda: root.metastore
+    )
 
 
 def _attach(path: str) -> Database:
@@ -248,4 +259,9 @@ def _attach(path: str) -> Database:
     except BaseException:
         link.close()
         raise
-    return Database(RemoteBackend(link), world, f"the database in {path}")
+    return Database(
+        RemoteBackend(link),
+        world,
+        f"the database in {path}",
+        metastore=lambda: connect(location.address()),
+    )

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from stele.cluster.root_of_trust import METASTORE_DIRECTORY, has_root, open_root, read_root
 from stele.cluster.store import LOCK_FILE, LOG_DIRECTORY, open_meta, session_name
-from stele.coordination.local import STATE_FILE, LocalCoordination, decode_state
 from stele.env.failpoints import declare, failpoint
 from stele.errors import NotFound
 from stele.tablet.check.facts import StoreFacts
@@ -53,8 +53,8 @@ class CheckReport:
 
 def check_store(world: World, *, deep: bool = False, repair: bool = False) -> CheckReport:
     """Check a directory that no process has open; ``DirectoryInUse`` if one has."""
-    if not world.files.exists(STATE_FILE):
-        raise NotFound(f"there is no database here: {STATE_FILE} is missing")
+    if not has_root(world.files):
+        raise NotFound(f"there is no database here: {METASTORE_DIRECTORY} is missing")
     with world.files.lock_exclusive(LOCK_FILE):
         facts, report = _look(world, deep=deep)
         repaired: list[Step] = []
@@ -68,7 +68,7 @@ def check_store(world: World, *, deep: bool = False, repair: bool = False) -> Ch
 
 def _look(world: World, *, deep: bool) -> tuple[StoreFacts, CheckReport]:
     files = world.files
-    state = decode_state(files.read_all(STATE_FILE))
+    state = read_root(files)
     names = files.list(LOG_DIRECTORY) if files.exists(LOG_DIRECTORY) else []
     facts = gather(files, state, [f"{LOG_DIRECTORY}/{name}" for name in names], deep=deep)
     findings = verify(facts)
@@ -111,10 +111,11 @@ def _carry_out(world: World, facts: StoreFacts, plan: Plan) -> str:
 @contextmanager
 def _repairing(world: World) -> Iterator[str]:
     """A session for as long as META is written to: its name."""
-    coordination = LocalCoordination.open(world.files, world.random)
+    coordination = open_root(world)
     session = coordination.open_session("check", world.clock.now_us())
     yield session_name(session)
     coordination.close_session(session.id)
+    coordination.close()
 
 
 def _record(world: World, name: str, record: UndoRecord) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from threading import Lock
 
-from stele.coordination.local import LocalCoordination
+from stele.cluster.root_of_trust import RootOfTrust, open_root
 from stele.coordination.records import SessionRecord, TableRecord, TableState
 from stele.env.ports import FileLock
 from stele.errors import NotFound, SteleError, Unavailable
@@ -52,7 +52,7 @@ class Store:
 
     world: World
     lock: FileLock
-    coordination: LocalCoordination
+    coordination: RootOfTrust
     session: SessionRecord
     meta: Engine
     meta0: MetaTable
@@ -125,11 +125,22 @@ class Store:
         self.user.close()
         self.meta.close()
         self.coordination.close_session(self.session.id)
+        self.coordination.close()
         self.lock.release()
 
 
 def _open(world: World, options: EngineOptions, owner: str, lock: FileLock) -> Store:
-    coordination = LocalCoordination.open(world.files, world.random)
+    coordination = open_root(world)
+    try:
+        return _open_engines(world, options, owner, lock, coordination)
+    except BaseException:
+        coordination.close()
+        raise
+
+
+def _open_engines(
+    world: World, options: EngineOptions, owner: str, lock: FileLock, coordination: RootOfTrust
+) -> Store:
     dead = coordination.sessions()
     session = coordination.open_session(owner, world.clock.now_us())
     name = session_name(session)
@@ -207,7 +218,7 @@ def _open_user(
     options: EngineOptions,
     session: str,
     meta1: MetaTable,
-    coordination: LocalCoordination,
+    coordination: RootOfTrust,
 ) -> Engine:
     running = [t for t in coordination.tables() if t.state is TableState.RUNNING]
     lost = [

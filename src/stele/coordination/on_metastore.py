@@ -94,7 +94,7 @@ class MetastoreCoordination:
         transact(self._metastore, change)
 
     def sessions(self) -> tuple[SessionRecord, ...]:
-        return tuple(_decode(item, SessionRecord) for item in self._metastore.range(SESSIONS))
+        return tuple(decode_record(item, SessionRecord) for item in self._metastore.range(SESSIONS))
 
     # The catalog.
 
@@ -102,7 +102,7 @@ class MetastoreCoordination:
         return transact(self._metastore, lambda t: f"t{_next_id(t):08x}")
 
     def tables(self) -> tuple[TableRecord, ...]:
-        return tuple(_decode(item, TableRecord) for item in self._metastore.range(TABLES))
+        return tuple(decode_record(item, TableRecord) for item in self._metastore.range(TABLES))
 
     def add_table(self, record: TableRecord) -> None:
         def change(t: TransactionPort) -> None:
@@ -116,7 +116,7 @@ class MetastoreCoordination:
             found = t.get(TABLES + record.id)
             if found is None:
                 raise TableNotFound(f"there is no table with id {record.id!r}")
-            current = _decode(found, TableRecord)
+            current = decode_record(found, TableRecord)
             if current.schema_version != expected_version:
                 raise Conflict(
                     f"table {current.name!r} is at schema version {current.schema_version}, "
@@ -132,7 +132,7 @@ class MetastoreCoordination:
         def change(t: TransactionPort) -> None:
             found = t.get(TABLES + table)
             if found is not None:
-                record = _decode(found, TableRecord)
+                record = decode_record(found, TableRecord)
                 if record.state is not TableState.DROPPED:
                     raise InvalidArgument(f"table {record.name!r} must be dropped first")
             t.delete(TABLES + table)
@@ -186,7 +186,7 @@ class MetastoreCoordination:
         self._metastore.delete(_lease_key(name))
 
     def leases(self, table: str | None = None) -> tuple[LeaseRecord, ...]:
-        found = (_decode(item, LeaseRecord) for item in self._metastore.range(LEASES))
+        found = (decode_record(item, LeaseRecord) for item in self._metastore.range(LEASES))
         return tuple(lease for lease in found if table is None or lease.table == table)
 
 
@@ -227,7 +227,7 @@ def _number(item: KeyValue | None) -> int:
 
 
 def _leases(t: TransactionPort) -> list[LeaseRecord]:
-    return [_decode(item, LeaseRecord) for item in t.range(LEASES)]
+    return [decode_record(item, LeaseRecord) for item in t.range(LEASES)]
 
 
 def _claim_name(t: TransactionPort, record: TableRecord) -> None:
@@ -244,7 +244,8 @@ def _give_name_back(t: TransactionPort, record: TableRecord) -> None:
         t.delete(NAMES + segment(record.name))
 
 
-def _decode(item: KeyValue, kind: type[Record]) -> Record:
+def decode_record(item: KeyValue, kind: type[Record]) -> Record:
+    """The record that a key holds, or ``Corruption`` that names the key."""
     try:
         return msgspec.json.decode(item.value, type=kind)
     except msgspec.DecodeError as error:

@@ -56,10 +56,8 @@ class LeaseRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class State(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Everything at once, as the local version stores it."""
+    """Everything at once."""
 
-    cluster_id: str
-    format_version: int
     last_id: int = 0
     """Ids of sessions and tables come from one counter and are never given out twice."""
     sessions: tuple[SessionRecord, ...] = ()

@@ -15,11 +15,13 @@ The contents are replaced by building a second database beside the first and swi
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Final
 
 from rocksdict import (
     BlockBasedOptions,
     Cache,
+    DbClosedError,
     DBCompressionType,
     DBRecoveryMode,
     Options,
@@ -120,7 +122,8 @@ class RocksKeyValues:
         self._remove_leftovers()
 
     def close(self) -> None:
-        self._database.close()
+        with suppress(DbClosedError):
+            self._database.close()
 
     def _read_current(self) -> str:
         if not self._files.exists(CURRENT):

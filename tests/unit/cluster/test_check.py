@@ -12,6 +12,7 @@ from stele.cluster.check import (
     undo_repair,
 )
 from stele.cluster.embedded import EmbeddedBackend
+from stele.cluster.root_of_trust import has_root
 from stele.env.failpoints import SimulatedCrash, armed, counting, crash
 from stele.env.memory_fs import MemoryFileSystem
 from stele.errors import Conflict, Corruption, DirectoryInUse, NotFound
@@ -255,7 +256,7 @@ def test_a_crash_at_any_step_leaves_no_damage() -> None:
             except SimulatedCrash:
                 crashes += 1
             image = memory_world(world.files.crash_image())  # type: ignore[attr-defined]
-            if not image.files.exists("coordination.json"):
+            if not has_root(image.files):
                 continue  # it died before there was a store
             report = check_store(image, deep=True)
             assert not report.is_damaged, (place, hit, list(map(str, report.findings)))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from stele.coordination.local import LocalCoordination
+from stele.cluster.root_of_trust import open_root
 from stele.coordination.on_metastore import LEASES, MetastoreCoordination, segment, transact
 from stele.coordination.ports import Coordination
 from stele.coordination.records import LeaseRecord, TableRecord, TableState
@@ -26,15 +26,16 @@ from stele.errors import (
 from stele.metastore.kv_memory import MemoryKeyValues
 from stele.metastore.paths import check_key
 from tests.unit.coordination.direct_metastore import DirectMetastore
+from tests.unit.tablet.engine_support import memory_world
 
 Reopen = Callable[[], Coordination]
 
 
-@pytest.fixture(params=["local", "metastore"])
+@pytest.fixture(params=["embedded", "direct"])
 def reopen(request: pytest.FixtureRequest) -> Reopen:
-    if request.param == "local":
+    if request.param == "embedded":
         files = MemoryFileSystem()
-        return lambda: LocalCoordination.open(files, SystemRandom())
+        return lambda: open_root(memory_world(files))
     metastore = DirectMetastore()
     return lambda: MetastoreCoordination.open(metastore, SystemRandom())
 

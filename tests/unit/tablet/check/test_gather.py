@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stele.coordination.local import STATE_FILE, decode_state
+from stele.cluster.root_of_trust import read_root
 from stele.env.memory_fs import MemoryFileSystem
 from stele.tablet.check.facts import StoreFacts
 from stele.tablet.check.findings import Kind
@@ -36,7 +36,7 @@ def store_with_data() -> MemoryFileSystem:
 
 def facts_of(files: MemoryFileSystem, *, deep: bool = False) -> StoreFacts:
     logs = [f"log/{name}" for name in files.list("log")]
-    return gather(files, decode_state(files.read_all(STATE_FILE)), logs, deep=deep)
+    return gather(files, read_root(files), logs, deep=deep)
 
 
 def contents(files: MemoryFileSystem, directory: str = "") -> dict[str, bytes]:

@@ -1,0 +1,334 @@
+"""Keys, locks, watches, members and backups of a metastore.
+
+  stele metastore put /config/limit 10 --at 127.0.0.1:7420
+  stele metastore get /config/limit
+  stele metastore range /config/                 a path that ends with / is a directory
+  stele metastore watch /config/ --since 120     every change after index 120, as it comes
+  stele metastore lock /locks/job -- ./job.sh    run a command while holding a lock
+  stele metastore members                        who belongs to the group
+  stele metastore snapshot backup.image          a copy of everything
+  stele metastore restore backup.image --data DIR --listen ADDRESS
+
+--at names one or more nodes (default: $STELE_METASTORE, or 127.0.0.1:7420); with --db it is the
+metastore of a database in a directory instead. Values are text; --hex for other bytes.
+"""
+
+from __future__ import annotations
+
+import os
+from argparse import REMAINDER, ArgumentParser, Namespace
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import stele
+from stele.cli import exit_codes
+from stele.cli.metastore_members import configure_members, run_members
+from stele.cli.output import Output, columns
+from stele.cli.tls_options import add_tls, tls_files
+from stele.client.metastore import Metastore
+from stele.errors import InvalidArgument, NotFound
+from stele.protocol.metastore_values import Changes, KeyValue
+from stele.rpc import Role
+
+ADDRESS_DEFAULT = "127.0.0.1:7420"
+ADDRESS_VARIABLE = "STELE_METASTORE"
+
+
+def configure(parser: ArgumentParser) -> None:
+    """One subcommand for each thing to do."""
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    for name, (run_action, configure_action) in ACTIONS.items():
+        summary = (run_action.__doc__ or "").splitlines()[0].rstrip(".")
+        action = actions.add_parser(name, help=summary, description=summary)
+        action.add_argument("--json", action="store_true", help="print JSON")
+        if run_action is not restore:
+            _add_connection(action)
+        configure_action(action)
+
+
+def _add_connection(parser: ArgumentParser) -> None:
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--at", action="append", metavar="HOST:PORT", help="a node of it")
+    where.add_argument("--db", metavar="DIR", help="the metastore of a database in a directory")
+    parser.add_argument("--timeout", default="30s", help="how long a request may take, as in 5s")
+    add_tls(parser)
+
+
+def run(arguments: Namespace, output: Output) -> int:
+    """Do what the subcommand says."""
+    run_action, _ = ACTIONS[arguments.action]
+    if run_action is restore:
+        restore(arguments, output)
+        return exit_codes.DONE
+    with connected(arguments) as metastore:
+        return run_action(metastore, arguments, output) or exit_codes.DONE
+
+
+@contextmanager
+def connected(arguments: Namespace) -> Iterator[Metastore]:
+    """The metastore that the command line names."""
+    if arguments.db is not None:
+        if not os.path.isdir(arguments.db):
+            raise NotFound(f"there is no database in {arguments.db!r}")
+        with stele.open(arguments.db) as database:
+            yield database.metastore
+        return
+    given = arguments.at or os.environ.get(ADDRESS_VARIABLE, ADDRESS_DEFAULT).split(",")
+    with stele.metastore.connect(given, tls=tls_files(arguments), role=Role.ADMIN) as metastore:
+        yield metastore
+
+
+# Keys.
+
+
+def get(metastore: Metastore, arguments: Namespace, output: Output) -> None:
+    """Print the value of a key."""
+    found = metastore.get(
+        arguments.key,
+        at=arguments.index,
+        serializable=arguments.serializable,
+        timeout=arguments.timeout,
+    )
+    if found is None:
+        raise NotFound(f"there is no key {arguments.key}")
+    output.result(_described(found), _text(found.value))
+
+
+def _configure_get(parser: ArgumentParser) -> None:
+    parser.add_argument("key")
+    _add_reading(parser)
+
+
+def _add_reading(parser: ArgumentParser) -> None:
+    parser.add_argument("--index", type=int, default=0, help="as it was after this index")
+    parser.add_argument(
+        "--serializable", action="store_true", help="from any node, perhaps not the newest"
+    )
+
+
+def put(metastore: Metastore, arguments: Namespace, output: Output) -> None:
+    """Write a key; prints the index of the change."""
+    value = _value(arguments)
+    index = metastore.put(arguments.key, value, timeout=arguments.timeout)
+    output.result({"index": index}, str(index))
+
+
+def _configure_put(parser: ArgumentParser) -> None:
+    parser.add_argument("key")
+    parser.add_argument("value")
+    parser.add_argument("--hex", action="store_true", help="the value is given in hexadecimal")
+
+
+def _value(arguments: Namespace) -> bytes:
+    if not arguments.hex:
+        return str(arguments.value).encode()
+    try:
+        return bytes.fromhex(arguments.value)
+    except ValueError as error:
+        raise InvalidArgument(f"value {arguments.value!r} is not hexadecimal") from error
+
+
+def range_(metastore: Metastore, arguments: Namespace, output: Output) -> None:
+    """Print the keys of a directory, or from one path to another, in order."""
+    items = metastore.range(
+        arguments.path,
+        arguments.end,
+        limit=arguments.limit,
+        keys_only=arguments.keys_only,
+        at=arguments.index,
+        serializable=arguments.serializable,
+        timeout=arguments.timeout,
+    )
+    for item in items:
+        text = item.key if arguments.keys_only else f"{item.key}\t{_text(item.value)}"
+        output.record(_described(item), text)
+
+
+def _configure_range(parser: ArgumentParser) -> None:
+    parser.add_argument("path", help="a directory such as /jobs/, or where to begin")
+    parser.add_argument("end", nargs="?", help="the first key that is left out")
+    parser.add_argument("--limit", type=int, help="at most so many")
+    parser.add_argument("--keys-only", action="store_true", help="without their values")
+    _add_reading(parser)
+
+
+def delete(metastore: Metastore, arguments: Namespace, output: Output) -> None:
+    """Remove a key, a directory, or the keys from one path to another."""
+    count = metastore.delete(arguments.path, arguments.end, timeout=arguments.timeout)
+    output.result({"deleted": count}, f"{count} deleted")
+
+
+def _configure_delete(parser: ArgumentParser) -> None:
+    parser.add_argument("path")
+    parser.add_argument("end", nargs="?")
+
+
+def watch(metastore: Metastore, arguments: Namespace, output: Output) -> None:
+    """Print every change of a key or directory, as it comes; end with Ctrl-C."""
+    seen = 0
+    with metastore.watch(arguments.path, since=arguments.since) as changes:
+        for transaction in changes:
+            _print_changes(transaction, output)
+            seen += 1
+            if arguments.count is not None and seen >= arguments.count:
+                return
+
+
+def _configure_watch(parser: ArgumentParser) -> None:
+    parser.add_argument("path")
+    parser.add_argument("--since", type=int, help="begin after this index, not now")
+    parser.add_argument("--count", type=int, help="end after so many transactions")
+
+
+def _print_changes(transaction: Changes, output: Output) -> None:
+    for change in transaction.changes:
+        gone = change.value is None
+        value: dict[str, Any] = {"index": transaction.index, "key": change.key}
+        value |= {"deleted": True} if gone else _value_of(change.value or b"")
+        text = "deleted" if gone else f"= {_text(change.value or b'')}"
+        output.record(value, f"{transaction.index}\t{change.key}\t{text}")
+    output.flush()
+
+
+def lock(metastore: Metastore, arguments: Namespace, output: Output) -> int:
+    """Hold a lock while a command runs; its token is in $STELE_LOCK_TOKEN."""
+    import subprocess
+
+    command = [word for word in arguments.command if word != "--"]
+    if not command:
+        raise InvalidArgument("name the command to run while the lock is held, after --")
+    with (
+        metastore.session(ttl=arguments.ttl) as session,
+        session.lock(
+            arguments.key, exclusive=not arguments.shared, timeout=arguments.timeout
+        ) as held,
+    ):
+        environment = {**os.environ, "STELE_LOCK_TOKEN": str(held.token)}
+        output.flush()
+        with subprocess.Popen(command, env=environment) as process:  # noqa: S603 - the user's own
+            session.on_lost(process.terminate)
+            return process.wait()
+
+
+def _configure_lock(parser: ArgumentParser) -> None:
+    parser.add_argument("key")
+    parser.add_argument("--shared", action="store_true", help="with others who share it")
+    parser.add_argument("--ttl", default="10s", help="how soon others may have it if we vanish")
+    parser.add_argument("command", nargs=REMAINDER, help="-- and the command")
+
+
+# The group.
+
+
+def members(metastore: Metastore, arguments: Namespace, output: Output) -> None:
+    """List members; or add, promote, remove one, move it, or hand leadership to it."""
+    run_members(metastore, arguments, output)
+
+
+def status(metastore: Metastore, arguments: Namespace, output: Output) -> None:
+    """Print how each node is."""
+    rows: list[tuple[str, ...]] = [
+        ("NODE", "ADDRESS", "ROLE", "TERM", "APPLIED", "KEYS", "BYTES", "SESSIONS", "ALARMS")
+    ]
+    found = []
+    for address in arguments.at or [member.address for member in metastore.admin.members()]:
+        node = metastore.admin.status(address or None)
+        found.append(_fields(node))
+        alarms = ", ".join(f"{n}: {why}" for n, why in node.alarms.items()) or "none"
+        numbers = (node.term, node.applied, node.keys, node.used_bytes, node.sessions)
+        rows.append((str(node.node), node.address, node.role, *map(str, numbers), alarms))
+    output.result(found, columns(rows))
+
+
+def _fields(value: Any) -> Any:
+    import msgspec
+
+    return msgspec.to_builtins(value)
+
+
+def snapshot(metastore: Metastore, arguments: Namespace, output: Output) -> None:
+    """Write a copy of everything to a file, which appears only when it is complete."""
+    from stele.cluster.restore import write_backup
+
+    index, size = write_backup(metastore, Path(arguments.file))
+    output.result(
+        {"file": arguments.file, "index": index, "bytes": size},
+        f"{arguments.file}: {size} bytes, the state after index {index}",
+    )
+
+
+def _configure_snapshot(parser: ArgumentParser) -> None:
+    parser.add_argument("file")
+
+
+def restore(arguments: Namespace, output: Output) -> None:
+    """Make the first node of a new group from a copy: a new incarnation, without sessions."""
+    from stele.cluster.restore import restore_backup
+
+    restored = restore_backup(
+        Path(arguments.file), arguments.data, arguments.listen, index_offset=arguments.index_offset
+    )
+    output.result(
+        {
+            "cluster": restored.cluster,
+            "node": restored.node,
+            "index": restored.index,
+            "incarnation": restored.incarnation,
+        },
+        f"node {restored.node} of the new group {restored.cluster} begins at index "
+        f"{restored.index}, incarnation {restored.incarnation}; start it with\n"
+        f"  stele serve master --data {arguments.data} --listen {arguments.listen}",
+    )
+
+
+def _configure_restore(parser: ArgumentParser) -> None:
+    parser.add_argument("file")
+    parser.add_argument("--data", required=True, metavar="DIR", help="an empty directory")
+    parser.add_argument("--listen", required=True, metavar="HOST:PORT", help="where it will be")
+    parser.add_argument(
+        "--index-offset",
+        type=int,
+        default=1_000_000_000,
+        help="how far indices go on above those of the copy: further than the lost group got",
+    )
+
+
+def _nothing(_parser: ArgumentParser) -> None:
+    """A subcommand without arguments of its own."""
+
+
+Action = Callable[..., int | None]
+
+ACTIONS: dict[str, tuple[Action, Callable[[ArgumentParser], None]]] = {
+    "get": (get, _configure_get),
+    "put": (put, _configure_put),
+    "range": (range_, _configure_range),
+    "delete": (delete, _configure_delete),
+    "watch": (watch, _configure_watch),
+    "lock": (lock, _configure_lock),
+    "members": (members, configure_members),
+    "status": (status, _nothing),
+    "snapshot": (snapshot, _configure_snapshot),
+    "restore": (restore, _configure_restore),
+}
+
+
+def _described(item: KeyValue) -> dict[str, Any]:
+    described: dict[str, Any] = {"key": item.key, **_value_of(item.value)}
+    described |= {"index": item.index, "created": item.created, "version": item.version}
+    return described | ({"session": item.session} if item.session else {})
+
+
+def _value_of(value: bytes) -> dict[str, str]:
+    """A value as JSON can hold it: as text, or else in hexadecimal."""
+    try:
+        return {"value": value.decode()}
+    except UnicodeDecodeError:
+        return {"value_hex": value.hex()}
+
+
+def _text(value: bytes) -> str:
+    """A value for people: as it is, with what is not text shown as escapes."""
+    return value.decode("utf-8", "backslashreplace")

@@ -1,0 +1,83 @@
+"""Run a server of a cluster in this process, until it is told to end (SIGTERM or Ctrl-C).
+
+  stele serve master --data /srv/stele/1 --listen 127.0.0.1:7420 --bootstrap
+  stele serve master --data /srv/stele/2 --listen 127.0.0.1:7421 --join 127.0.0.1:7420
+  stele serve master --data /srv/stele/2 --listen 127.0.0.1:7421        (from then on)
+
+The first node of a metastore founds its group, the others join it; both are said once, and the
+directory remembers. Without TLS a server listens at addresses of this machine only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import signal
+from argparse import ArgumentParser, Namespace
+
+from stele.cli import exit_codes
+from stele.cli.output import Output
+from stele.cli.tls_options import add_tls, tls_files
+from stele.cluster.member_process import ServeOptions, serve
+from stele.metastore.server import NodeServer
+from stele.rpc import run as run_loop
+
+GC_THRESHOLD = 50_000
+"""Requests are made of values without cycles; looking for them at every 700 costs a tenth."""
+
+
+def configure(parser: ArgumentParser) -> None:
+    """One subcommand for each role."""
+    roles = parser.add_subparsers(dest="role", metavar="ROLE", required=True)
+    master = roles.add_parser(
+        "master",
+        help="a node of the metastore",
+        description="Run a node of the metastore: it keeps the root of a cluster's trust.",
+    )
+    master.add_argument("--json", action="store_true", help="print one JSON value when it is up")
+    master.add_argument("--data", required=True, metavar="DIR", help="its directory, its alone")
+    master.add_argument("--listen", required=True, metavar="HOST:PORT", help="where it listens")
+    master.add_argument(
+        "--advertise", default="", metavar="HOST:PORT", help="where others find it, if elsewhere"
+    )
+    first = master.add_mutually_exclusive_group()
+    first.add_argument("--bootstrap", action="store_true", help="found a new group, once")
+    first.add_argument(
+        "--join", action="append", default=[], metavar="HOST:PORT", help="join the group there"
+    )
+    add_tls(master)
+
+
+def run(arguments: Namespace, output: Output) -> int:
+    """Serve until told to end."""
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
+    options = ServeOptions(
+        directory=arguments.data,
+        listen=arguments.listen,
+        advertise=arguments.advertise,
+        bootstrap=arguments.bootstrap,
+        join=tuple(arguments.join),
+        tls=tls_files(arguments),
+    )
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(GC_THRESHOLD)
+    run_loop(_serve(options, output))
+    return exit_codes.DONE
+
+
+async def _serve(options: ServeOptions, output: Output) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+
+    def started(server: NodeServer) -> None:
+        said = {"node": server.node, "cluster": server.cluster, "address": server.address}
+        output.record(
+            said, f"node {server.node} of the metastore {server.cluster} is at {server.address}"
+        )
+        output.flush()
+
+    await serve(options, stop, started)

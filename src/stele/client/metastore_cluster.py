@@ -1,0 +1,243 @@
+"""Calls to a metastore of several nodes: find the leader, try again, lose nothing.
+
+Every request may be sent again: reads change nothing, and whatever changes something carries its
+client's id and a sequence number, under which the group carries it out once. So a call ends with
+the answer, with a refusal that will not change, or with its deadline. Only then the outcome is
+unknown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from stele.client.metastore_keeper import keep_session
+from stele.client.metastore_route import Route
+from stele.client.metastore_transport import Lost
+from stele.env.ports import Clock, Network, Random
+from stele.errors import (
+    DeadlineExceeded,
+    NotLeader,
+    OutcomeUnknown,
+    StaleHandle,
+    SteleError,
+    Throttled,
+    Unavailable,
+)
+from stele.protocol.metastore import (
+    BACKUP,
+    WATCH,
+    BackupRequest,
+    WatchRequest,
+    WatchResponse,
+)
+from stele.rpc import BackoffPolicy, Channel, ClientOptions, Credentials, Stream
+from stele.rpc.fork import ForkGuard
+from stele.rpc.service import Req, Resp, Unary
+
+ATTEMPT_S: Final = 2.0
+"""How long one node may take to answer before the next is asked. A group that lost its leader has
+another within about two election timeouts."""
+
+DIAL_BACKOFF: Final = BackoffPolicy(first_us=20_000, last_us=500_000)
+"""A node that restarts should be found again within the time of an election."""
+
+RETRY_BACKOFF: Final = BackoffPolicy(first_us=10_000, last_us=200_000)
+"""Between rounds through nodes of which none leads."""
+
+US_PER_SECOND: Final = 1_000_000
+
+TRIED_AGAIN: Final = (NotLeader, Unavailable, OutcomeUnknown, DeadlineExceeded, Throttled)
+"""What another attempt may mend; all that is sent can be sent again."""
+
+
+class ClusterTransport:
+    """Calls to whichever node leads. Belongs to the loop it was made in."""
+
+    def __init__(
+        self,
+        addresses: Sequence[str],
+        options: ClientOptions,
+        *,
+        clock: Clock,
+        random: Random,
+        credentials: Credentials | None = None,
+        network: Network | None = None,
+    ) -> None:
+        self.route = Route(addresses)
+        self._options = options
+        self._clock = clock
+        self._random = random
+        self._credentials = credentials
+        self._network = network
+        self._loop = asyncio.get_running_loop()
+        self._fork = ForkGuard(f"the metastore client of {addresses[0]}")
+        self._channels: dict[str, Channel] = {}
+        self._keepers: set[asyncio.Task[None]] = set()
+        self._closed = False
+
+    async def call(
+        self,
+        method: Unary[Req, Resp],
+        request: Req,
+        *,
+        timeout_s: float,
+        attempt_s: float = ATTEMPT_S,
+    ) -> Resp:
+        """Ask until a node that leads has answered, or the time is over."""
+        deadline_s = self._loop.time() + timeout_s
+        refusals = 0
+        while True:
+            address = self.route.current
+            left_s = max(deadline_s - self._loop.time(), 0.0)
+            try:
+                return await self.channel(address).call(
+                    method, request, timeout_s=min(left_s, attempt_s)
+                )
+            except TRIED_AGAIN as error:
+                refusals += 1
+                pause_s = self.after(error, address, refusals)
+                if self._loop.time() + pause_s >= deadline_s:
+                    raise _late(method.full_name, error, timeout_s) from error
+            if pause_s:
+                await asyncio.sleep(pause_s)
+
+    async def call_nearest(
+        self, method: Unary[Req, Resp], request: Req, *, timeout_s: float
+    ) -> Resp:
+        """Ask any node; the one that answered last is as good as another."""
+        return await self.call(method, request, timeout_s=timeout_s)
+
+    async def call_at(
+        self, address: str, method: Unary[Req, Resp], request: Req, *, timeout_s: float
+    ) -> Resp:
+        """Ask one node, once."""
+        return await self.channel(address).call(method, request, timeout_s=timeout_s)
+
+    async def watch(self, request: WatchRequest) -> ClusterWatch:
+        """Begin a watch."""
+        return ClusterWatch(self, request)
+
+    async def backup(self, write: Callable[[bytes], object]) -> int:
+        """Hand a copy of the whole state to ``write``, piece by piece; the index it is of."""
+        index = 0
+        stream = await self.channel(self.route.current).stream(BACKUP, BackupRequest())
+        async with stream:
+            async for chunk in stream:
+                index = chunk.index
+                write(chunk.data)
+        return index
+
+    def keep(
+        self, session: int, ttl_us: int, renewed: Callable[[int], None], lost: Lost
+    ) -> Callable[[], None]:
+        """Keep a session alive by a task of this loop."""
+        task = self._loop.create_task(keep_session(self, session, ttl_us, renewed, lost))
+        self._keepers.add(task)
+        task.add_done_callback(self._keepers.discard)
+
+        def stop() -> None:
+            if not self._loop.is_closed():
+                self._loop.call_soon_threadsafe(task.cancel)
+
+        return stop
+
+    def monotonic_us(self) -> int:
+        """Time that counts while the machine is suspended, as sessions do."""
+        return self._clock.monotonic_us()
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """The nodes that are known."""
+        return self.route.addresses
+
+    async def close(self) -> None:
+        """Close all connections; calls in flight end with ``Unavailable``."""
+        if self._closed or self._fork.inherited:
+            return
+        self._closed = True
+        for keeper in self._keepers:
+            keeper.cancel()
+        channels = list(self._channels.values())
+        await asyncio.gather(*(channel.close(grace_s=0) for channel in channels))
+
+    def after(self, error: SteleError, address: str, refusals: int) -> float:
+        """What an attempt that failed means for the route; how long to wait before the next."""
+        if isinstance(error, NotLeader):
+            elsewhere = self.route.redirected(address, error.leader)
+            if elsewhere and refusals <= len(self.route.addresses):
+                return 0.0
+        elif not isinstance(error, Throttled):
+            self.route.failed(address)
+            if refusals < len(self.route.addresses):
+                return 0.0
+        dice = self._random.below(RETRY_BACKOFF.span_us(refusals) // 2)
+        return RETRY_BACKOFF.wait_us(refusals, dice) / US_PER_SECOND
+
+    def channel(self, address: str) -> Channel:
+        """The connection to one node; dialled when it is used."""
+        channel = self._channels.get(address)
+        if channel is None:
+            self._fork.check()
+            if self._closed:
+                raise StaleHandle("the metastore client is closed")
+            channel = Channel(
+                address,
+                self._options,
+                random=self._random,
+                credentials=self._credentials,
+                network=self._network,
+                backoff=DIAL_BACKOFF,
+            )
+            self._channels[address] = channel
+        return channel
+
+
+def _late(what: str, error: SteleError, timeout_s: float) -> SteleError:
+    return DeadlineExceeded(f"{what} was not answered within {timeout_s:g} s; at last: {error}")
+
+
+class ClusterWatch:
+    """A watch that moves to another node when its own fails, and goes on where it was."""
+
+    def __init__(self, cluster: ClusterTransport, request: WatchRequest) -> None:
+        self._cluster = cluster
+        self._request = request
+        self._stream: Stream[WatchResponse] | None = None
+        self._address = ""
+        self._failures = 0
+        self._closed = False
+
+    async def next(self) -> WatchResponse:
+        """The next changes, or how far there were none."""
+        while True:
+            if self._closed:
+                raise StaleHandle("the watch is closed")
+            try:
+                return await self._read()
+            except TRIED_AGAIN as error:
+                self._stream = None
+                self._failures += 1
+                pause_s = self._cluster.after(error, self._address, self._failures)
+            await asyncio.sleep(pause_s)
+
+    async def _read(self) -> WatchResponse:
+        if self._stream is None:
+            self._address = self._cluster.route.current
+            self._stream = await self._cluster.channel(self._address).stream(WATCH, self._request)
+        try:
+            response = (await self._stream.next_reply()).message
+        except StopAsyncIteration:
+            raise Unavailable(f"the watch at {self._address} ended") from None
+        self._failures = 0
+        # What was delivered is not asked for again, wherever the next stream is opened.
+        self._request = WatchRequest(self._request.keys, response.index)
+        return response
+
+    async def close(self) -> None:
+        """Watch no more."""
+        self._closed = True
+        if self._stream is not None:
+            await self._stream.aclose()
+            self._stream = None

@@ -1,0 +1,55 @@
+"""Which node of a metastore to ask next. Pure: addresses and outcomes in, an address out.
+
+One node leads and answers; the others say who does, if they know. A client keeps asking the node
+that answered last. When that one fails, or says that it does not lead, the client follows the hint,
+or goes round the nodes it knows. Many requests share one route, so an outcome counts only while the
+node it is about is still the one that is asked: sixty-four requests that lose the same connection
+move the route on by one node, not by sixty-four.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from stele.errors import InvalidArgument
+
+ADDRESSES_MAX = 64
+"""Nodes a client remembers; a group has seven at most, and hints may be stale."""
+
+
+class Route:
+    """The nodes that are known, and the one that is asked."""
+
+    def __init__(self, seeds: Iterable[str]) -> None:
+        self._addresses = list(dict.fromkeys(seeds))
+        if not self._addresses:
+            raise InvalidArgument("a metastore needs at least one address, such as 127.0.0.1:7420")
+        self.current = self._addresses[0]
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """All nodes that are known, in the order of asking."""
+        return tuple(self._addresses)
+
+    def learn(self, addresses: Iterable[str]) -> None:
+        """Remember more nodes: the members that a leader names."""
+        for address in addresses:
+            if address not in self._addresses and len(self._addresses) < ADDRESSES_MAX:
+                self._addresses.append(address)
+
+    def failed(self, address: str) -> None:
+        """A node did not answer: ask the one after it."""
+        if address == self.current:
+            here = self._addresses.index(address)
+            self.current = self._addresses[(here + 1) % len(self._addresses)]
+
+    def redirected(self, address: str, leader: str | None) -> bool:
+        """A node does not lead. Whether there is somebody else to ask at once."""
+        if address != self.current:
+            return True
+        if not leader or leader == address:
+            self.failed(address)
+            return False
+        self.learn([leader])
+        self.current = leader if leader in self._addresses else self.current
+        return self.current != address

@@ -1,0 +1,52 @@
+"""The numbers of a client's requests.
+
+The id must be one that no other client has or had: ``draw_client_id`` draws it from a space so
+large that nobody draws it again. Each request that changes something takes the next number, and
+says up to which number this client waits for nothing any more: the answers up to there need not be
+remembered. Threads may share it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from stele.env.ports import Random
+from stele.errors import Throttled
+from stele.protocol.metastore_values import Identity
+
+CLIENT_ID_BITS = 62
+
+WAITING_MAX = 512
+"""Requests of one client that wait for their answers; the group remembers a window of twice as
+many for each client."""
+
+
+def draw_client_id(random: Random) -> int:
+    """An id for a new client."""
+    return 1 + random.below((1 << CLIENT_ID_BITS) - 1)
+
+
+class Sequence:
+    """One for each client."""
+
+    def __init__(self, client: int) -> None:
+        self.client = client
+        self._numbers = itertools.count(1)
+        self._waiting: dict[int, None] = {}
+
+    @contextmanager
+    def next(self) -> Iterator[Identity]:
+        """The identity of a request, for as long as it waits for its answer."""
+        waiting = self._waiting
+        if len(waiting) >= WAITING_MAX:
+            raise Throttled(
+                f"{WAITING_MAX} requests of this metastore client wait for their answers"
+            )
+        number = next(self._numbers)
+        waiting[number] = None
+        try:
+            yield Identity(self.client, number, next(iter(waiting), number) - 1)
+        finally:
+            del waiting[number]

@@ -1,0 +1,226 @@
+"""Running a member as a process: found or join a group, serve, and leave in good order.
+
+A directory is founded or joined once; from then on it says by itself who it is. A member whose
+address has changed tells the group so. When it is asked to end, a leader hands over first, so that
+nobody has to wait for an election.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+from stele.client.metastore_admin import MetastoreAdmin
+from stele.client.metastore_cluster import ClusterTransport
+from stele.client.metastore_sequence import Sequence, draw_client_id
+from stele.env.ports import FileLock
+from stele.env.posix import PosixFileSystem
+from stele.env.real import SystemClock, SystemRandom
+from stele.errors import (
+    AlreadyExists,
+    DirectoryInUse,
+    InvalidArgument,
+    NotFound,
+    SteleError,
+    StorageFailed,
+)
+from stele.metastore import events as e
+from stele.metastore.kv_rocks import RocksKeyValues
+from stele.metastore.member import (
+    STATE_DIRECTORY,
+    Member,
+    MemberOptions,
+    enter_group,
+    found_group,
+    is_member,
+    open_member,
+)
+from stele.metastore.server import NodeServer, NodeServerOptions
+from stele.metastore.state.machine import StateMachine
+from stele.raft import RaftConfig
+from stele.rpc import ClientOptions, Credentials, Role, TlsFiles
+
+LOCK_FILE: Final = "LOCK"
+
+OPTIONS: Final = MemberOptions(
+    raft=RaftConfig(election_ticks=14, committed_bytes_max=64 << 10),
+)
+"""Small batches to apply: a turn of the loop stays within a few milliseconds."""
+
+HANDOVER_S: Final = 2.0
+RETRY_S: Final = 1.0
+
+log = logging.getLogger("stele.metastore")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServeOptions:
+    """What ``stele serve master`` is told."""
+
+    directory: str
+    listen: str
+    advertise: str = ""
+    """Where the others find this node, if that is not where it listens."""
+    bootstrap: bool = False
+    join: tuple[str, ...] = ()
+    tls: TlsFiles | None = None
+
+    @property
+    def address(self) -> str:
+        """What the members call."""
+        return self.advertise or self.listen
+
+    def __post_init__(self) -> None:
+        if self.bootstrap and self.join:
+            raise InvalidArgument("a node either founds a group or joins one, not both")
+
+
+class MemberProcess:
+    """One member, from its directory to its sockets. Belongs to the loop it was made in."""
+
+    def __init__(self, options: ServeOptions) -> None:
+        self._options = options
+        self._clock = SystemClock()
+        self._random = SystemRandom()
+        self._credentials = None if options.tls is None else Credentials(options.tls)
+        self._files = PosixFileSystem(options.directory)
+        self._lock: FileLock | None = None
+        self._server: NodeServer | None = None
+        self._settling: asyncio.Task[None] | None = None
+
+    @property
+    def server(self) -> NodeServer:
+        """The server, once it was started."""
+        assert self._server is not None, "start first"
+        return self._server
+
+    async def start(self) -> str:
+        """Found or join if need be, then serve; the address with the port that was chosen."""
+        try:
+            self._lock = self._files.lock_exclusive(LOCK_FILE)
+        except DirectoryInUse as error:
+            raise DirectoryInUse(
+                f"{self._options.directory!r} is in use: another node runs there"
+            ) from error
+        await self._be_member()
+        self._files.mkdir(STATE_DIRECTORY)
+        state = f"{self._options.directory}/{STATE_DIRECTORY}"
+        values = RocksKeyValues(state, PosixFileSystem(state))
+        member = open_member(self._files, self._random, StateMachine(values), OPTIONS)
+        self._server = NodeServer(
+            member,
+            values,
+            NodeServerOptions(listen=self._options.listen, address=self._options.address),
+            clock=self._clock,
+            random=self._random,
+            credentials=self._credentials,
+        )
+        address = self._server.start()
+        self._settling = asyncio.ensure_future(self._settle(member))
+        return address
+
+    async def _be_member(self) -> None:
+        options = self._options
+        known = is_member(self._files)
+        if options.bootstrap:
+            if known:
+                raise AlreadyExists(
+                    f"{options.directory!r} is the home of a member already: "
+                    "start it without --bootstrap"
+                )
+            found_group(self._files, self._random, options.address, OPTIONS)
+        elif not known:
+            if not options.join:
+                raise NotFound(
+                    f"{options.directory!r} is empty: found a group with --bootstrap, "
+                    "or join one with --join ADDRESS"
+                )
+            transport = self._transport(options.join)
+            status = await MetastoreAdmin(
+                transport, Sequence(draw_client_id(self._random))
+            ).status()
+            await transport.close()
+            enter_group(self._files, self._random, status.cluster, OPTIONS)
+
+    async def _settle(self, member: Member) -> None:
+        """Make the group know this node, and where it is: as long as it takes."""
+        seeds = self._options.join or tuple(member.node.core.membership.addresses.values())
+        transport = self._transport(seeds or (self._options.address,))
+        admin = MetastoreAdmin(transport, Sequence(draw_client_id(self._random)))
+        node, address = self.server.node, self._options.address
+        try:
+            while True:
+                membership = member.node.core.membership
+                at_home = membership.addresses.get(node, "") == address
+                if node in membership.voters and at_home:
+                    return
+                try:
+                    if node in membership.members and not at_home:
+                        await admin.relocate(node, address)
+                    elif self._options.join:
+                        await admin.join(node, address)
+                except SteleError as error:
+                    log.warning("the group does not know this node yet: %s", error)
+                await asyncio.sleep(RETRY_S)
+        finally:
+            await transport.close()
+
+    def _transport(self, addresses: tuple[str, ...]) -> ClusterTransport:
+        return ClusterTransport(
+            addresses,
+            ClientOptions(role=Role.METASTORE, name=self._options.address),
+            clock=self._clock,
+            random=self._random,
+            credentials=self._credentials,
+        )
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Serve until asked to end, or until the node gives up: then ``StorageFailed``."""
+        ended = self.server.ended
+        ended.add_done_callback(lambda _: stop.set())
+        await stop.wait()
+        if ended.done():
+            raise StorageFailed(ended.result())
+        await self._hand_over()
+
+    async def _hand_over(self) -> None:
+        driver = self.server.driver
+        others = [v for v in driver.node.core.membership.voters if v != self.server.node]
+        if driver.node.leads and others:
+            with suppress(SteleError, TimeoutError):
+                async with asyncio.timeout(HANDOVER_S):
+                    await driver.ask(e.TransferLeadership, _same)
+
+    async def close(self) -> None:
+        """Let go of everything. Idempotent."""
+        if self._settling is not None:
+            self._settling.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._settling
+        if self._server is not None:
+            await self._server.close()
+            self._server = None
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+
+def _same(value: object) -> object:
+    return value
+
+
+async def serve(
+    options: ServeOptions, stop: asyncio.Event, started: Callable[[NodeServer], None]
+) -> None:
+    """Run a member until ``stop`` is set."""
+    process = MemberProcess(options)
+    try:
+        await process.start()
+        started(process.server)
+        await process.run(stop)
+    finally:
+        await process.close()

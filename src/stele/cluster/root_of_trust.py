@@ -1,0 +1,125 @@
+"""The root of trust of an embedded store: coordination over the metastore in its directory.
+
+The engine asks for horizons with every read and for tables with every handle. So what is below
+``/stele/`` is kept decoded here, and read again only after something there has changed; a watcher
+of the node says so, before the change is acknowledged to anybody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from stele.client.metastore import Metastore
+from stele.coordination.on_metastore import (
+    HORIZONS,
+    LAST_ID,
+    LEASES,
+    SESSIONS,
+    TABLES,
+    MetastoreCoordination,
+    Record,
+    decode_record,
+)
+from stele.coordination.records import LeaseRecord, SessionRecord, State, TableRecord
+from stele.env.ports import FileSystem
+from stele.metastore.embedded import EmbeddedNode, open_metastore, read_machine
+from stele.metastore.member import is_member
+from stele.metastore.paths import directory_range
+from stele.metastore.state.machine import StateMachine
+from stele.protocol.metastore_values import KeyRange, KeyValue
+from stele.tablet.engine import World
+
+METASTORE_DIRECTORY = "metastore"
+
+OURS = directory_range("/stele/")
+
+
+class RootOfTrust(MetastoreCoordination):
+    """Implements ``Coordination``; changes go to the metastore, reads come from memory."""
+
+    def __init__(self, node: EmbeddedNode, metastore: Metastore, cluster_id: str) -> None:
+        super().__init__(metastore, cluster_id)
+        self.metastore = metastore
+        self.node = node
+        self._is_stale = True
+        self._state = State()
+        with node.alone() as machine:
+            self._watcher = node.driver.hub.add(OURS, machine.applied_index, self._note_change)
+
+    def _note_change(self) -> None:
+        self._is_stale = True
+
+    def _current(self) -> State:
+        if self._is_stale:
+            self._is_stale = False  # before the reading: what changes meanwhile is noticed
+            with self.node.alone() as machine:
+                self._watcher.take(machine)
+                self._state = state_of(machine)
+        return self._state
+
+    def sessions(self) -> tuple[SessionRecord, ...]:
+        return self._current().sessions
+
+    def tables(self) -> tuple[TableRecord, ...]:
+        return self._current().tables
+
+    def horizon(self, table: str) -> int:
+        return self._current().horizons.get(table, 0)
+
+    def leases(self, table: str | None = None) -> tuple[LeaseRecord, ...]:
+        found = self._current().leases
+        return tuple(lease for lease in found if table is None or lease.table == table)
+
+    def close(self) -> None:
+        """Let go of the directory."""
+        self.node.close()
+
+
+def open_root(world: World) -> RootOfTrust:
+    """Bring the metastore of a store to life, or begin one."""
+    node = EmbeddedNode(world.files, METASTORE_DIRECTORY, world.clock, world.random, world.tasks)
+    try:
+        metastore = open_metastore(node, world.clock)
+        known = MetastoreCoordination.open(metastore, world.random)
+        return RootOfTrust(node, metastore, known.cluster_id)
+    except BaseException:
+        node.close()
+        raise
+
+
+def has_root(files: FileSystem) -> bool:
+    """Whether there is a store in a directory."""
+    return is_member(files, METASTORE_DIRECTORY)
+
+
+def read_root(files: FileSystem) -> State:
+    """What the metastore of a store holds, without opening it or changing anything."""
+    return state_of(read_machine(files, METASTORE_DIRECTORY))
+
+
+def state_of(machine: StateMachine) -> State:
+    """Everything at once."""
+    last_id = machine.get(LAST_ID)
+    return State(
+        last_id=0 if last_id is None else int(last_id.value),
+        sessions=_records(machine, SESSIONS, SessionRecord),
+        tables=_records(machine, TABLES, TableRecord),
+        horizons={
+            item.key.removeprefix(HORIZONS): int(item.value) for item in _items(machine, HORIZONS)
+        },
+        leases=_records(machine, LEASES, LeaseRecord),
+    )
+
+
+def _records(machine: StateMachine, directory: str, kind: type[Record]) -> tuple[Record, ...]:
+    return tuple(decode_record(item, kind) for item in _items(machine, directory))
+
+
+def _items(machine: StateMachine, directory: str) -> Iterator[KeyValue]:
+    selected = directory_range(directory)
+    while True:
+        page = machine.range(selected)
+        yield from page.items
+        if not page.more:
+            return
+        selected = KeyRange(page.items[-1].key + "\0", selected.end)

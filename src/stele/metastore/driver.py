@@ -1,0 +1,257 @@
+"""Carries out what a node decides: the part of a host that needs neither loop nor sockets.
+
+    requests ──▶ node.handle ──▶ node.take ──▶ send, persist        the shell's business
+                     ▲               │
+                     │               ├──▶ apply to the state, tell watchers and lock waiters
+                     └── Applied ◀───┘    answers, refusals, reads: whoever waits under the number
+
+A shell is an asyncio server with sockets and a thread for the disk, or the few lines of an embedded
+store that do everything at once. Whoever asks gets a ``Waiter``: a future of the server's loop, or
+its counterpart for threads; both can be awaited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Protocol
+
+from stele.errors import SessionExpired, SteleError
+from stele.metastore import events as e
+from stele.metastore.commands import Effects, raise_if_refused
+from stele.metastore.lock_queue import LockWaiters
+from stele.metastore.member import Member
+from stele.metastore.watch_hub import WatchHub
+from stele.metastore.watch_streams import WatchStreams
+from stele.protocol.metastore import LockResponse
+from stele.protocol.metastore_values import Changes
+from stele.raft import Entry, EntryKind, InstallSnapshot, Message, Snapshot
+
+
+class Waiter(Protocol):
+    """Somebody who waits for one answer, and may have stopped waiting."""
+
+    def done(self) -> bool:
+        """Whether an answer would come too late."""
+
+    def set_result(self, value: Any, /) -> None:
+        """The answer."""
+
+    def set_exception(self, error: SteleError, /) -> None:
+        """Why there is none."""
+
+    def __await__(self) -> Any: ...
+
+
+class Shell(Protocol):
+    """What a driver needs done in the world."""
+
+    def new_waiter(self) -> Any:
+        """One more who waits."""
+
+    def wake(self) -> None:
+        """Something was handed to the node: call ``Driver.turn`` soon, once."""
+
+    def send(self, messages: Sequence[Message]) -> None:
+        """Give messages to the network; they may be lost."""
+
+    def persist(self, groups: Sequence[e.Group], base: Snapshot | None) -> None:
+        """Append to the log and sync; tell the node ``Persisted``."""
+
+    def make_image(self, peer: int) -> None:
+        """Take an image of the state for a peer; tell the node ``ImageMade``."""
+
+    def send_image(self, message: InstallSnapshot) -> None:
+        """Stream that image; tell the node ``ImageSent``."""
+
+    def sync_state(self) -> None:
+        """Make the state durable on its own; tell the node ``StateSynced``."""
+
+    def report_space(self, leader: int) -> None:
+        """Tell the leader that the disk here is full."""
+
+    def stopped(self, reason: str) -> None:
+        """The node has given up."""
+
+
+Convert = Callable[[Any], Any]
+
+
+class Driver:
+    """One node with its state, its watchers and those who wait. One thread at a time."""
+
+    def __init__(self, member: Member, shell: Shell) -> None:
+        self.node = member.node
+        self.machine = member.machine
+        self.hub = WatchHub()
+        self.watches = WatchStreams(self.hub, self.machine, shell.new_waiter)
+        self._member = member
+        self.locks = LockWaiters()
+        self._shell = shell
+        self._request = 0
+        self._waiting: dict[int, tuple[Waiter, Convert]] = {}
+
+    # Asking.
+
+    def write(self, payload: bytes, convert: Convert) -> Any:
+        """A command for the log; its answer goes through ``convert``. Refusals are raised."""
+        request = self._next()
+        waiter = self._wait(request, lambda answer: convert(raise_if_refused(answer)))
+        self.node.handle(e.Write(request, payload))
+        self._shell.wake()
+        return waiter
+
+    def read(self, look_up: Callable[[], Any]) -> Any:
+        """Look something up in a state that holds all that was acknowledged before."""
+        request = self._next()
+        waiter = self._wait(request, lambda _: look_up())
+        self.node.handle(e.Read(request))
+        self._shell.wake()
+        return waiter
+
+    def ask(self, event: Callable[[int], e.Event], convert: Convert) -> Any:
+        """Any other request of the node's, made from the number it gets."""
+        request = self._next()
+        waiter = self._wait(request, convert)
+        self.node.handle(event(request))
+        self._shell.wake()
+        return waiter
+
+    def tell(self, event: e.Event) -> None:
+        """An event that nobody waits for."""
+        self.node.handle(event)
+        self._shell.wake()
+
+    def tick(self, now_us: int, wall_us: int) -> None:
+        """A unit of time has passed."""
+        self.node.handle(e.Tick(now_us, wall_us))
+        for waiter, response in self.locks.tick():
+            _resolve(waiter, response)
+        self.watches.tick()
+        self._forget_abandoned()
+        self._shell.wake()
+
+    def wait_for_lock(self, session: int, ticket: int) -> Any:
+        """Answered when the lock is granted, or after a while with how it stands."""
+        waiter = self._shell.new_waiter()
+        self.locks.add(ticket, session, waiter)
+        return waiter
+
+    def _next(self) -> int:
+        self._request += 1
+        return self._request
+
+    def _wait(self, request: int, convert: Convert) -> Any:
+        waiter = self._shell.new_waiter()
+        self._waiting[request] = (waiter, convert)
+        return waiter
+
+    def _forget_abandoned(self) -> None:
+        """Callers that went away should not be kept until an answer comes that may never."""
+        gone = [request for request, (waiter, _) in self._waiting.items() if waiter.done()]
+        for request in gone:
+            del self._waiting[request]
+            self.node.handle(e.Forget(request))
+
+    def begin_again(self, member: Member, error: SteleError) -> None:
+        """A new node in the place of the old: whoever waited for that one hears why not."""
+        waiting, self._waiting = self._waiting, {}
+        for waiter, _ in waiting.values():
+            if not waiter.done():
+                waiter.set_exception(error)
+        self._member, self.node = member, member.node
+
+    # Carrying out.
+
+    def install(self, snapshot: Snapshot) -> e.StateReplaced:
+        """The image of a snapshot has become what the log builds on: make it the state."""
+        replaced = self._member.install(snapshot)
+        self.watches.interrupt()
+        return replaced
+
+    def turn(self) -> None:
+        """Do all that there is to do now."""
+        while (todo := self.node.take()) is not None:
+            self._carry_out(todo)
+
+    def _carry_out(self, todo: e.Instructions) -> None:
+        shell = self._shell
+        if todo.send:
+            shell.send(todo.send)
+        if todo.persist or todo.cut_log is not None:
+            shell.persist(todo.persist, todo.cut_log)
+        if todo.apply:
+            self._apply(todo)
+        for answer in todo.answers:
+            self._answer(answer.request, answer.value)
+        for refusal in todo.refusals:
+            self._refuse(refusal.request, refusal.error)
+        for serve in todo.reads:
+            for request in serve.requests:
+                self._answer(request, serve.index)
+        self._begin_slow_work(todo)
+
+    def _begin_slow_work(self, todo: e.Instructions) -> None:
+        shell = self._shell
+        for peer in todo.make_images:
+            shell.make_image(peer)
+        for image in todo.send_images:
+            shell.send_image(image.message)
+        if todo.sync_state:
+            shell.sync_state()
+        if todo.report_space:
+            shell.report_space(todo.report_space)
+        if todo.stop is not None:
+            shell.stopped(todo.stop)
+
+    def _apply(self, todo: e.Instructions) -> None:
+        effects = self.machine.apply(payloads(todo.apply))
+        self.node.handle(e.Applied(todo.apply, tuple(effects), self._is_over_quota()))
+        for effect in effects:
+            if effect.changes:
+                self.hub.publish(Changes(effect.index, effect.changes))
+            if effect.granted or effect.ended:
+                self._settle_locks(effect)
+
+    def _is_over_quota(self) -> bool:
+        usage = self.machine.usage()
+        return 0 < usage.quota_bytes < usage.used_bytes and not self.machine.alarms()
+
+    def _settle_locks(self, effect: Effects) -> None:
+        for grant in effect.granted:
+            for waiter in self.locks.granted(grant.ticket):
+                _resolve(waiter, LockResponse(grant.ticket, grant.token))
+        for session in effect.ended:
+            for waiter in self.locks.ended(session):
+                if not waiter.done():
+                    waiter.set_exception(SessionExpired(f"session {session} has ended"))
+
+    def _answer(self, request: int, value: Any) -> None:
+        waiter, convert = self._waiting.pop(request, _NOBODY)
+        if waiter is None or waiter.done():
+            return
+        try:
+            result = convert(value)
+        except SteleError as error:
+            waiter.set_exception(error)
+        else:
+            waiter.set_result(result)
+
+    def _refuse(self, request: int, error: SteleError) -> None:
+        waiter, _ = self._waiting.pop(request, _NOBODY)
+        if waiter is not None and not waiter.done():
+            waiter.set_exception(error)
+
+
+_NOBODY: tuple[None, Convert] = (None, lambda value: value)
+"""Who waits for a request that was forgotten."""
+
+
+def payloads(entries: Iterable[Entry]) -> Iterator[tuple[int, bytes]]:
+    """Entries as the state machine takes them: without a payload where there is no command."""
+    for entry in entries:
+        yield entry.index, entry.data if entry.kind is EntryKind.DATA else b""
+
+
+def _resolve(waiter: Waiter, value: Any) -> None:
+    if not waiter.done():
+        waiter.set_result(value)

@@ -1,0 +1,432 @@
+"""A metastore in this process: one durable node, the same code, without sockets, loop or threads.
+
+Whoever calls does the work: hands the request to the node, writes and syncs what that asks for,
+and applies it. While one thread waits for the disk the others hand in theirs, and all that came
+goes out with the next sync. The state is held in memory and written as one file now and then;
+between two of those the log has everything. That suits what an embedded store keeps here, and opens
+quickly.
+
+The directory belongs to one process, so a group of one is always its own majority, and sessions
+that are held in this process live as long as it does: the node renews them itself.
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, Final, NoReturn, TypeVar
+
+from stele.client.metastore import Metastore
+from stele.client.metastore_aio import AsyncMetastore
+from stele.client.metastore_inline import InlineRunner, LocalAnswer, settled
+from stele.client.metastore_transport import Lost
+from stele.env.paths import join
+from stele.env.ports import Clock, FileSystem, Random, Tasks, Timer
+from stele.errors import (
+    InvalidArgument,
+    NotFound,
+    OutOfSpace,
+    SteleError,
+    StorageFailed,
+    Unavailable,
+)
+from stele.metastore import events as e
+from stele.metastore.commands import NOBODY, ClearAlarm, encode_command
+from stele.metastore.driver import Driver, payloads
+from stele.metastore.kv_memory import MemoryKeyValues
+from stele.metastore.log_worker import LogWorker
+from stele.metastore.member import (
+    LOG_DIRECTORY,
+    MemberOptions,
+    found_group,
+    open_member,
+)
+from stele.metastore.node import NodeSettings
+from stele.metastore.raft_log import RaftLogOptions
+from stele.metastore.raft_log_recovery import nothing_found, recover
+from stele.metastore.service import MetastoreService
+from stele.metastore.state.machine import StateMachine
+from stele.protocol.metastore import (
+    CHANGE_MEMBERS,
+    JOIN,
+    TRANSFER,
+    WATCH,
+    BackupChunk,
+    WatchRequest,
+    WatchResponse,
+)
+from stele.raft import InstallSnapshot, Message, RaftConfig, Snapshot
+from stele.rpc import Binding, Context, PeerIdentity, Proof, Role
+from stele.rpc.service import Req, Resp, Unary
+
+T = TypeVar("T")
+
+STATE_FILE: Final = "state.kv"
+
+TICK_US: Final = 1_000_000
+"""The unit in which sessions of other processes are measured here."""
+
+OPTIONS: Final = MemberOptions(
+    raft=RaftConfig(election_ticks=3, heartbeat_ticks=1),
+    node=NodeSettings(compact_after_entries=500, keep_entries=50),
+    log=RaftLogOptions(segment_bytes=1 << 20, reserve_bytes=64 << 10),
+)
+"""Small pieces: what is opened often must not have much to read."""
+
+CLIENTS_PER_LIFE_BITS: Final = 24
+
+LOCAL: Final = PeerIdentity(frozenset({Role.ADMIN}), "embedded", Proof.KERNEL)
+"""Whoever can open the directory may do everything in it."""
+
+
+HERE: Final = Context(LOCAL, LOCAL, None, 0, ())
+
+
+class EmbeddedNode:
+    """Implements ``Shell`` and ``ServiceHost``. Threads share it."""
+
+    def __init__(
+        self, files: FileSystem, directory: str, clock: Clock, random: Random, tasks: Tasks
+    ) -> None:
+        values = MemoryKeyValues(files, join(directory, STATE_FILE))
+        machine = StateMachine(values)
+        self._revive = partial(open_member, files, random, machine, OPTIONS, directory)
+        try:
+            self._member = self._revive()
+        except NotFound:
+            found_group(files, random, "", OPTIONS, directory)
+            self._member = self._revive()
+        self._clock = clock
+        self._tasks = tasks
+        self.cluster = self._member.identity.cluster
+        self.address = ""
+        self.driver = Driver(self._member, self)
+        self._worker = LogWorker(self._member.identity.node, self._member.log, self.driver.install)
+        self._lock = threading.Lock()
+        self._kept: set[int] = set()
+        self._clients = itertools.count(1)
+        self._ticking: Timer | None = None
+        self._failure: str | None = None
+        self._closed = False
+        service = MetastoreService(self.driver, clock, self)
+        self._bindings = {binding.method.number: binding for binding in service.bindings()}
+        for method in (CHANGE_MEMBERS, JOIN, TRANSFER):
+            self._bindings[method.number] = method.handled_by(_refuse_to_grow)
+        self._tick_later()
+
+    def new_client_id(self) -> int:
+        """An id that no client of this node has or had: every life has a term of its own."""
+        with self.entered():
+            return self.driver.node.core.term << CLIENTS_PER_LIFE_BITS | next(self._clients)
+
+    # Requests.
+
+    @contextmanager
+    def alone(self) -> Iterator[StateMachine]:
+        """Alone with the state, to look at it."""
+        with self._lock:
+            self._check_alive()
+            yield self.driver.machine
+
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        """Alone with a node that leads; all that follows is done on the way out."""
+        with self._lock:
+            self._check_alive()
+            self._lead()
+            yield
+            self._settle()
+
+    def _check_alive(self) -> None:
+        if self._closed:
+            raise Unavailable("the metastore is closed: open the database again")
+        if self._failure is not None:
+            raise StorageFailed(self._failure)
+
+    def _lead(self) -> None:
+        """A group of one leads as soon as it can write that down."""
+        node = self.driver.node
+        if not node.leads:
+            node.core.campaign()
+            self._settle()
+            if not self.driver.node.leads:
+                self._check_alive()
+                raise OutOfSpace("the disk is full: the metastore takes no requests")
+        if self._member.log.space_is_short:
+            self._look_for_space()
+
+    def _look_for_space(self) -> None:
+        """Once there is room again, the alarm that stopped all writes is over."""
+        self._worker.tick()
+        if not self._member.log.space_is_short and self.driver.machine.alarms():
+            self.driver.write(encode_command(ClearAlarm(NOBODY, 0)), _nothing)
+            self._settle()
+
+    def _settle(self) -> None:
+        """Take turns and write, until there is nothing to do, or somebody else is doing it."""
+        while True:
+            self.driver.turn()
+            job = self._worker.next_job()
+            if job is None:
+                return
+            self._lock.release()
+            try:
+                job.run()
+            finally:
+                self._lock.acquire()
+            if job.is_disk_full:
+                self._start_over()
+                return
+            for event in self._worker.finish(job):
+                self.driver.node.handle(event)
+
+    def _start_over(self) -> None:
+        """Nothing of what waits could be written, and nobody else knows of it: it never was.
+
+        So whoever waits can be told that nothing happened, and the node begins again from its disk.
+        """
+        self._member.log.close()
+        member = self._revive()
+        self.driver.begin_again(member, OutOfSpace("the disk is full: nothing was changed"))
+        self._member = member
+        self._worker = LogWorker(member.identity.node, member.log, self.driver.install)
+
+    async def call(
+        self, binding: Binding, request: Any, timeout_s: float | None, context: Context = HERE
+    ) -> Any:
+        """One request, of a client in this process unless the context says otherwise."""
+        with self.entered():
+            result = binding.function(context, request)
+        if inspect.iscoroutine(result):
+            return await self.drive(result, timeout_s)
+        if isinstance(result, LocalAnswer):
+            result.timeout_s = timeout_s
+            return await result
+        return result
+
+    async def drive(self, coroutine: Coroutine[Any, Any, T], timeout_s: float | None) -> T:
+        """Run a handler that waits in between; it is alone with the node while it does not."""
+        try:
+            while True:
+                with self.entered():
+                    try:
+                        waiting: LocalAnswer = coroutine.send(None)
+                    except StopIteration as end:
+                        result: T = end.value
+                        return result
+                waiting.timeout_s = timeout_s
+                await settled(waiting)
+        finally:
+            with self._lock:  # a handler that was given up tidies up behind it
+                coroutine.close()
+
+    def binding(self, number: int) -> Binding:
+        """The handler of a method."""
+        return self._bindings[number]
+
+    def bindings(self) -> tuple[Binding, ...]:
+        """All handlers."""
+        return tuple(self._bindings.values())
+
+    # Time.
+
+    def _tick_later(self) -> None:
+        self._ticking = self._tasks.call_later(TICK_US, self._tick)
+
+    def _tick(self) -> None:
+        with self._lock:
+            if self._closed or self._failure is not None:
+                return
+            for session in self._kept if self.driver.node.leads else ():
+                self.driver.ask(partial(_renewal, session), _nothing)
+            self._worker.tick()
+            self.driver.tick(self._clock.monotonic_us(), self._clock.now_us())
+            self._settle()
+        self._tick_later()
+
+    def keep(self, session: int) -> None:
+        """Renew a session of this process from now on."""
+        self._kept.add(session)
+
+    def keep_no_more(self, session: int) -> None:
+        """Its owner has let go of it."""
+        self._kept.discard(session)
+
+    # What the driver wants done.
+
+    def new_waiter(self) -> LocalAnswer:
+        """One more who waits."""
+        return LocalAnswer()
+
+    def wake(self) -> None:
+        """Whoever hands something in takes the turn: see ``entered``."""
+
+    def persist(self, groups: Sequence[e.Group], base: Snapshot | None) -> None:
+        """Written at the end of the turn."""
+        self._worker.add(groups, base)
+
+    def sync_state(self) -> None:
+        """The state is small: at once. A disk that is full is tried again with the next entry."""
+        node, machine = self.driver.node, self.driver.machine
+        try:
+            machine.sync()
+        except OutOfSpace:
+            node.handle(e.StateSynced(0))
+        except SteleError as error:
+            node.handle(e.StorageLost(str(error)))
+        else:
+            node.handle(e.StateSynced(machine.applied_index))
+
+    def stopped(self, reason: str) -> None:
+        """The disk is lost."""
+        self._failure = reason
+
+    def send(self, messages: Sequence[Message]) -> None:
+        """There is nobody else."""
+        raise AssertionError(f"a group of one has nobody to send {messages!r} to")
+
+    def make_image(self, peer: int) -> None:
+        """There is nobody else."""
+        raise AssertionError(f"a group of one has no member {peer}")
+
+    def send_image(self, message: InstallSnapshot) -> None:
+        """There is nobody else."""
+        raise AssertionError(f"a group of one has no member {message.target}")
+
+    def report_space(self, leader: int) -> None:
+        """The leader is here and knows."""
+
+    # What the service needs.
+
+    async def backup(self) -> AsyncIterator[BackupChunk]:
+        """An image of the state as it is now."""
+        index = self.driver.machine.applied_index
+        for data in self.driver.machine.export():
+            yield BackupChunk(index, data)
+
+    def close(self) -> None:
+        """Let go of the log. What was acknowledged is durable already. Idempotent."""
+        with self._lock:
+            self._closed = True
+            if self._ticking is not None:
+                self._ticking.cancel()
+            self._member.log.close()
+
+
+class EmbeddedTransport:
+    """``Transport`` to the node in this process."""
+
+    def __init__(self, node: EmbeddedNode, clock: Clock) -> None:
+        self._node = node
+        self._clock = clock
+        self.addresses: tuple[str, ...] = ()
+
+    async def call(self, method: Unary[Req, Resp], request: Req, *, timeout_s: float) -> Resp:
+        """The node's answer."""
+        answer: Resp = await self._node.call(self._node.binding(method.number), request, timeout_s)
+        return answer
+
+    async def call_nearest(
+        self, method: Unary[Req, Resp], request: Req, *, timeout_s: float
+    ) -> Resp:
+        """The same: there is but one."""
+        return await self.call(method, request, timeout_s=timeout_s)
+
+    async def call_at(
+        self, address: str, method: Unary[Req, Resp], request: Req, *, timeout_s: float
+    ) -> Resp:
+        """The same, whatever it is called."""
+        assert not address, f"{address} is not in this process"
+        return await self.call(method, request, timeout_s=timeout_s)
+
+    async def watch(self, request: WatchRequest) -> EmbeddedWatch:
+        """Begin a watch."""
+        stream = self._node.binding(WATCH.number).function(HERE, request)
+        return EmbeddedWatch(self._node, stream)
+
+    async def backup(self, write: Callable[[bytes], object]) -> int:
+        """Hand a copy of the whole state to ``write``, piece by piece; the index it is of."""
+        index = 0
+        async for chunk in self._node.backup():
+            index = chunk.index
+            write(chunk.data)
+        return index
+
+    def monotonic_us(self) -> int:
+        """Time that counts while the machine is suspended."""
+        return self._clock.monotonic_us()
+
+    def keep(
+        self, session: int, _ttl_us: int, renewed: Callable[[int], None], _lost: Lost
+    ) -> Callable[[], None]:
+        """The node keeps sessions of its own process: they last as long as it does."""
+        self._node.keep(session)
+        renewed(_FOR_EVER_US)
+        return lambda: self._node.keep_no_more(session)
+
+    async def close(self) -> None:
+        """Nothing: the node belongs to the store."""
+
+
+_FOR_EVER_US: Final = 1 << 62
+
+
+class EmbeddedWatch:
+    """``WatchSource`` of the node in this process."""
+
+    def __init__(self, node: EmbeddedNode, stream: AsyncIterator[WatchResponse]) -> None:
+        self._node = node
+        self._stream = stream
+
+    async def next(self) -> WatchResponse:
+        """The next changes."""
+        return await self._node.drive(_next(self._stream), None)
+
+    async def close(self) -> None:
+        """Watch no more."""
+        close = getattr(self._stream, "aclose", None)
+        if close is not None:
+            await self._node.drive(close(), None)
+
+
+async def _next(stream: AsyncIterator[WatchResponse]) -> WatchResponse:
+    return await anext(stream)
+
+
+def _refuse_to_grow(_context: Context, _request: Any) -> NoReturn:
+    raise InvalidArgument(
+        "the metastore of a database in a directory has one member; run nodes of their own "
+        "with stele serve master"
+    )
+
+
+def _renewal(session: int, number: int) -> e.Event:
+    return e.KeepAlive(number, session)
+
+
+def _nothing(_value: object) -> None:
+    return None
+
+
+def read_machine(files: FileSystem, directory: str) -> StateMachine:
+    """The state that an embedded node would wake up with, in memory; nothing is changed.
+
+    A group of one has decided whatever its log holds. ``NotFound`` if there never was a node.
+    """
+    log = join(directory, LOG_DIRECTORY)
+    if not files.exists(log):
+        raise nothing_found(log)
+    machine = StateMachine(MemoryKeyValues(files, join(directory, STATE_FILE)))
+    entries = recover(files, log).stored.entries
+    machine.apply(payloads(entry for entry in entries if entry.index > machine.applied_index))
+    return machine
+
+
+def open_metastore(node: EmbeddedNode, clock: Clock) -> Metastore:
+    """A client of a node in this process."""
+    inner = AsyncMetastore(EmbeddedTransport(node, clock), node.new_client_id(), "embedded")
+    return Metastore(inner, InlineRunner())

@@ -1,0 +1,249 @@
+"""A member of a metastore as a server: one loop for Raft and KeepAlives, a thread for the log.
+
+Everything that arrives within one turn of the loop is handed to the node together; the loop never
+waits for a disk. Groups pile up behind the sync that a thread of its own waits for. The state is
+synced, images are read and written in further threads. Whatever breaks the promise of durability
+ends the server: a member that does not know its disk must not speak.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import queue
+import threading
+from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from stele.env.ports import Clock, Network, Random
+from stele.errors import OutOfSpace
+from stele.metastore import events as e
+from stele.metastore.driver import Driver
+from stele.metastore.images import Images
+from stele.metastore.kv import KeyValues
+from stele.metastore.log_worker import LogJob, LogWorker
+from stele.metastore.member import Member
+from stele.metastore.peers import Peers
+from stele.metastore.raft_service import RaftService
+from stele.metastore.service import MetastoreService
+from stele.protocol.metastore import BackupChunk
+from stele.protocol.raft import REPORT_SPACE, SpaceReport
+from stele.raft import InstallSnapshot, Message, Snapshot
+from stele.rpc import Credentials, Limits, Role, Server, ServerOptions
+
+TICK_US: Final = 50_000
+"""Raft's unit of time. A heartbeat takes one, an election begins after fourteen to twenty-eight."""
+
+US_PER_SECOND: Final = 1_000_000
+JOIN_S: Final = 10.0
+
+log = logging.getLogger("stele.metastore")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeServerOptions:
+    """Where a node serves, and how."""
+
+    listen: str
+    address: str = ""
+    """Where others find it; where it listens unless said otherwise."""
+    tick_us: int = TICK_US
+    limits: Limits = field(default_factory=Limits)
+
+
+class LogThread:
+    """Runs the jobs of the log, one after the other; ``done`` is called in the loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, done: Callable[[LogJob], None]) -> None:
+        self._loop = loop
+        self._done = done
+        self._jobs: queue.SimpleQueue[LogJob | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="metastore-log", daemon=True)
+        self._thread.start()
+
+    def start(self, job: LogJob) -> None:
+        """Run a job soon."""
+        self._jobs.put(job)
+
+    def close(self) -> None:
+        """End after the job that runs. Blocks."""
+        self._jobs.put(None)
+        self._thread.join(JOIN_S)
+
+    def _run(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            job.run()
+            if not self._loop.is_closed():
+                self._loop.call_soon_threadsafe(self._done, job)
+
+
+class NodeServer:
+    """Implements ``Shell`` and ``ServiceHost``. Belongs to the loop it was made in."""
+
+    def __init__(
+        self,
+        member: Member,
+        values: KeyValues,
+        options: NodeServerOptions,
+        *,
+        clock: Clock,
+        random: Random,
+        credentials: Credentials | None = None,
+        network: Network | None = None,
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._member = member
+        self._values = values
+        self._options = options
+        self._clock = clock
+        self.node = member.identity.node
+        self.cluster = member.identity.cluster
+        self.address = options.address or options.listen
+        self._threads = ThreadPoolExecutor(2, thread_name_prefix="metastore")
+        self.driver = Driver(member, self)
+        self._worker = LogWorker(self.node, member.log, self.driver.install)
+        self._log_thread = LogThread(self._loop, self._job_done)
+        self._peers = Peers(
+            self.cluster,
+            self.node,
+            self.address,
+            random=random,
+            credentials=credentials,
+            network=network,
+            unreachable=lambda peer: self.driver.tell(e.PeerUnreachable(peer)),
+        )
+        self._images = Images(member, self.driver, self._peers, self)
+        self._server = Server(
+            (
+                *MetastoreService(self.driver, clock, self).bindings(),
+                *RaftService(self.driver, self.cluster, self._peers, self._images).bindings(),
+            ),
+            ServerOptions(
+                role=Role.METASTORE,
+                name=str(self.node),
+                cluster=self.cluster,
+                limits=options.limits,
+            ),
+            credentials=credentials,
+            network=network,
+        )
+        self._turn_due = False
+        self._ticking: asyncio.TimerHandle | None = None
+        self.ended: asyncio.Future[str] = self._loop.create_future()
+        """Resolved with the reason when the node has given up."""
+
+    # Life.
+
+    def start(self) -> str:
+        """Listen and take part; the address with the port that was chosen."""
+        chosen = self._server.listen(self._options.listen)
+        self._tick()
+        return chosen
+
+    async def close(self, grace_s: float = 1.0) -> None:
+        """Answer what is in flight, write what there is, let go of everything."""
+        if self._ticking is not None:
+            self._ticking.cancel()
+        await self._server.close(grace_s)
+        await self._images.close()
+        await self._peers.close()
+        await self._loop.run_in_executor(None, self._log_thread.close)
+        self._threads.shutdown(wait=True)
+        self._member.log.close()
+        self._values.close()
+
+    def _tick(self) -> None:
+        self._ticking = self._loop.call_later(self._options.tick_us / US_PER_SECOND, self._tick)
+        self._worker.tick()
+        self._start_job()
+        self.driver.tick(self._clock.monotonic_us(), self._clock.now_us())
+
+    # What the driver wants done.
+
+    def new_waiter(self) -> asyncio.Future[Any]:
+        """One more who waits."""
+        return self._loop.create_future()
+
+    def wake(self) -> None:
+        """Take a turn when this one of the loop is over: all that came in it goes together."""
+        if not self._turn_due:
+            self._turn_due = True
+            self._loop.call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._turn_due = False
+        try:
+            self._peers.follow(self.driver.node.core.membership)
+            self.driver.turn()
+        except Exception:
+            # Instructions were lost on the way: what this node would say now may be wrong.
+            log.exception("a bug in node %d", self.node)
+            self.stopped("a turn was not carried out")
+
+    def send(self, messages: Sequence[Message]) -> None:
+        """Give messages to the network."""
+        self._peers.send(messages)
+
+    def persist(self, groups: Sequence[e.Group], base: Snapshot | None) -> None:
+        """Hand groups to the log's thread, or let them wait for it."""
+        self._worker.add(groups, base)
+        self._start_job()
+
+    def _start_job(self) -> None:
+        job = self._worker.next_job()
+        if job is not None:
+            self._log_thread.start(job)
+
+    def _job_done(self, job: LogJob) -> None:
+        for event in self._worker.finish(job):
+            self.driver.tell(event)
+        self._start_job()
+
+    def make_image(self, peer: int) -> None:
+        """Take an image of the state for a peer."""
+        self._images.make(peer)
+
+    def send_image(self, message: InstallSnapshot) -> None:
+        """Stream it."""
+        self._images.send(message)
+
+    def sync_state(self) -> None:
+        """Make the state durable on its own, in a thread."""
+        index = self.driver.machine.applied_index
+
+        def synced(done: asyncio.Future[None]) -> None:
+            error = done.exception()
+            if error is None:
+                self.driver.tell(e.StateSynced(index))
+            elif isinstance(error, OutOfSpace):
+                self.driver.tell(e.StateSynced(0))  # not now: tried again with the next entry
+            else:
+                self.driver.tell(e.StorageLost(str(error)))
+
+        self.in_thread(self.driver.machine.sync).add_done_callback(synced)
+
+    def in_thread(self, call: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
+        """Something slow, beside the loop."""
+        return self._loop.run_in_executor(self._threads, call, *args)
+
+    def report_space(self, leader: int) -> None:
+        """Tell the leader that the disk here is full."""
+        channel = self._peers.channel(leader)
+        if channel.is_open:
+            channel.send(REPORT_SPACE, SpaceReport(self.cluster, self.node))
+
+    def stopped(self, reason: str) -> None:
+        """The node has given up: so does the server."""
+        log.error("node %d stops: %s", self.node, reason)
+        if self._ticking is not None:
+            self._ticking.cancel()
+        if not self.ended.done():
+            self.ended.set_result(reason)
+
+    # What the service needs.
+
+    def backup(self) -> AsyncIterator[BackupChunk]:
+        """An image of the state as it is now."""
+        return self._images.backup()

@@ -1,0 +1,351 @@
+"""The metastore's methods over a driver: requests become commands and reads, answers responses.
+
+Handlers are plain functions where they can be: they hand their request to the node and return what
+its answer will be put into. So a request costs no task, and all that arrive together share a turn.
+The same methods serve sockets and, called directly, an embedded client.
+
+Access rules are asked for every path before anything is proposed. A caller has the name
+``role/name`` for each of its roles; an operator (``Role.ADMIN``) may do everything, so that nobody
+is locked out by a wrong rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import Any, Final, Protocol
+
+from stele.env.ports import Clock
+from stele.errors import InvalidArgument, NotLeader, PermissionDenied
+from stele.metastore import commands as c
+from stele.metastore import events as e
+from stele.metastore.command_checks import checked_payload
+from stele.metastore.driver import Driver
+from stele.metastore.paths import check_key, check_range
+from stele.protocol import metastore as p
+from stele.protocol.metastore_values import Delete, Get, KeyRange, Operation
+from stele.raft import NOBODY, Membership
+from stele.raft import Role as RaftRole
+from stele.rpc import Binding, Context, Role
+
+RIGHTS: Final = {
+    "r": c.Grant.READ,
+    "w": c.Grant.WRITE,
+    "l": c.Grant.LOCK,
+    "a": c.Grant.ADMIN,
+}
+
+
+class ServiceHost(Protocol):
+    """What the service needs of the server around it."""
+
+    @property
+    def cluster(self) -> str:
+        """The name of the group."""
+
+    @property
+    def address(self) -> str:
+        """Where this node listens."""
+
+    def backup(self) -> AsyncIterator[p.BackupChunk]:
+        """An image of the state as it is now."""
+
+
+class MetastoreService:
+    """``METASTORE`` at one node."""
+
+    def __init__(self, driver: Driver, clock: Clock, host: ServiceHost) -> None:
+        self._driver = driver
+        self._clock = clock
+        self._host = host
+        self._machine = driver.machine
+
+    def bindings(self) -> tuple[Binding, ...]:
+        """All methods, for a server."""
+        return p.METASTORE.bind(
+            p.GET.handled_by(self.get),
+            p.RANGE.handled_by(self.range),
+            p.READ_INDEX.handled_by(self.read_index),
+            p.EXECUTE.handled_by(self.execute),
+            p.COMMIT.handled_by(self.commit),
+            p.OPEN_SESSION.handled_by(self.open_session),
+            p.KEEP_ALIVE.handled_by(self.keep_alive),
+            p.CLOSE_SESSION.handled_by(self.close_session),
+            p.ACQUIRE.handled_by(self.acquire),
+            p.AWAIT_LOCK.handled_by(self.await_lock),
+            p.LEAVE_LOCK.handled_by(self.leave_lock),
+            p.RELEASE.handled_by(self.release),
+            p.WATCH.handled_by(self.watch),
+            p.STATUS.handled_by(self.status),
+            p.CHANGE_MEMBERS.handled_by(self.change_members),
+            p.TRANSFER.handled_by(self.transfer),
+            p.JOIN.handled_by(self.join),
+            p.BACKUP.handled_by(self.backup),
+            p.CLEAR_ALARM.handled_by(self.clear_alarm),
+            p.SET_ACL.handled_by(self.set_acl),
+            p.SWITCH_ACL.handled_by(self.switch_acl),
+            p.SET_QUOTA.handled_by(self.set_quota),
+        )
+
+    # Reading.
+
+    def get(self, context: Context, request: p.GetRequest) -> Any:
+        """One key."""
+        key = check_key(request.key)
+        self._check_access(context, c.Grant.READ, KeyRange(key))
+        at = request.at or None
+
+        def look_up() -> p.GetResponse:
+            machine = self._machine
+            return p.GetResponse(machine.get(key, at), at or machine.applied_index)
+
+        return self._read(look_up, request.serializable, at)
+
+    def range(self, context: Context, request: p.RangeRequest) -> Any:
+        """Keys in order."""
+        keys = check_range(request.keys)
+        self._check_access(context, c.Grant.READ, keys)
+        at = request.at or None
+
+        def look_up() -> p.RangeResponse:
+            page = self._machine.range(keys, at, limit=request.limit, keys_only=request.keys_only)
+            return p.RangeResponse(page.items, page.more, page.index)
+
+        return self._read(look_up, request.serializable, at)
+
+    def _read(self, look_up: Callable[[], Any], serializable: bool, at: int | None) -> Any:
+        """At once if the state here will do; else once it is known to be new enough."""
+        if serializable or (at is not None and at <= self._machine.applied_index):
+            return look_up()
+        return self._driver.read(look_up)
+
+    def read_index(self, _context: Context, _request: p.ReadIndexRequest) -> Any:
+        """An index that holds all that was acknowledged."""
+        return self._driver.read(lambda: p.IndexResponse(self._machine.applied_index))
+
+    # Writing.
+
+    def execute(self, context: Context, request: p.ExecuteRequest) -> Any:
+        """A compare-and-swap; a single put is the smallest."""
+        self._check_operations(context, (*request.then, *request.otherwise))
+        for compare in request.compares:
+            self._check_access(context, c.Grant.READ, KeyRange(compare.key))
+        command = c.Execute(request.identity, request.then, request.compares, request.otherwise)
+        return self._propose(command, _executed)
+
+    def commit(self, context: Context, request: p.CommitRequest) -> Any:
+        """The end of an interactive transaction."""
+        writes = tuple(write for write in request.writes if not isinstance(write, Get))
+        self._check_operations(context, writes)
+        for keys in request.ranges:
+            self._check_access(context, c.Grant.READ, keys)
+        command = c.CommitTransaction(request.identity, request.read_index, request.ranges, writes)
+        return self._propose(command, _index)
+
+    def _check_operations(self, context: Context, operations: Iterable[Operation]) -> None:
+        for operation in operations:
+            grant = c.Grant.READ if isinstance(operation, Get) else c.Grant.WRITE
+            end = operation.end if isinstance(operation, Delete) else None
+            self._check_access(context, grant, KeyRange(operation.key, end))
+
+    def _propose(self, command: c.Command, convert: Callable[[Any], Any]) -> Any:
+        return self._driver.write(checked_payload(command), convert)
+
+    # Sessions and locks.
+
+    def open_session(self, _context: Context, request: p.OpenSessionRequest) -> Any:
+        """A new session."""
+        command = c.OpenSession(
+            request.identity, request.ttl_us, request.owner, self._clock.now_us()
+        )
+        return self._propose(
+            command, lambda answer: p.SessionResponse(answer.session, request.ttl_us)
+        )
+
+    def keep_alive(self, _context: Context, request: p.KeepAliveRequest) -> Any:
+        """The owner of a session lives."""
+        return self._driver.ask(
+            lambda number: e.KeepAlive(number, request.session),
+            lambda ttl_us: p.SessionResponse(request.session, ttl_us),
+        )
+
+    def close_session(self, _context: Context, request: p.CloseSessionRequest) -> Any:
+        """The end of a session."""
+        return self._propose(c.CloseSession(request.identity, request.session), _index)
+
+    def acquire(self, context: Context, request: p.AcquireRequest) -> Any:
+        """Ask for a lock."""
+        self._check_access(context, c.Grant.LOCK, KeyRange(check_key(request.key)))
+        command = c.Acquire(
+            request.identity, request.session, request.key, request.exclusive, request.wait
+        )
+        return self._propose(command, _lock)
+
+    async def await_lock(self, context: Context, request: p.AwaitLockRequest) -> p.LockResponse:
+        """Wait for a lock that was asked for."""
+        key = check_key(request.key)
+        self._check_access(context, c.Grant.LOCK, KeyRange(key))
+
+        def look_up() -> p.LockResponse | None:
+            state = self._machine.lock_state(request.session, key, request.ticket)
+            return None if state.state is c.LockState.WAITING else _lock(state)
+
+        known: p.LockResponse | None = await self._driver.read(look_up)
+        if known is not None:
+            return known
+        news: p.LockResponse = await self._driver.wait_for_lock(request.session, request.ticket)
+        return news
+
+    def leave_lock(self, _context: Context, request: p.LeaveLockRequest) -> Any:
+        """Give up waiting."""
+        command = c.CancelWait(request.identity, request.session, request.key, request.ticket)
+        return self._propose(command, _lock)
+
+    def release(self, _context: Context, request: p.ReleaseRequest) -> Any:
+        """Give a lock back."""
+        command = c.Release(request.identity, request.session, request.key, request.ticket)
+        return self._propose(command, lambda _: p.IndexResponse(self._machine.applied_index))
+
+    # Watching.
+
+    async def watch(
+        self, context: Context, request: p.WatchRequest
+    ) -> AsyncIterator[p.WatchResponse]:
+        """Changes as they come. From now on: what was acknowledged before is not among them."""
+        keys = check_range(request.keys)
+        self._check_access(context, c.Grant.READ, keys)
+        since = request.since
+        if since < 0:
+            since = await self._driver.read(lambda: self._machine.applied_index)
+        async for response in self._driver.watches.stream(keys, since):
+            yield response
+
+    # Operating.
+
+    def status(self, _context: Context, request: p.StatusRequest) -> p.StatusResponse:
+        """How this node is."""
+        core = self._driver.node.status()
+        if request.leader and core.role != RaftRole.LEADER.value:
+            leader = self._driver.node.leader_address
+            raise NotLeader(f"node {core.node} does not lead", leader=leader)
+        machine = self._machine
+        usage = machine.usage()
+        return p.StatusResponse(
+            cluster=self._host.cluster,
+            node=core.node,
+            address=self._host.address,
+            role=core.role,
+            term=core.term,
+            leader=core.leader,
+            commit=core.commit,
+            applied=machine.applied_index,
+            first_index=core.first_index,
+            last_index=core.last_index,
+            members=self._members(core.membership),
+            incarnation=machine.incarnation,
+            keys=usage.keys,
+            used_bytes=usage.used_bytes,
+            quota_bytes=usage.quota_bytes,
+            sessions=len(machine.sessions()),
+            watchers=len(self._driver.hub),
+            alarms={str(node): reason for node, reason in machine.alarms().items()},
+        )
+
+    def _members(self, membership: Membership) -> tuple[p.MemberInfo, ...]:
+        core = self._driver.node.status()
+        known = {peer.node: peer for peer in core.peers}
+        found = []
+        for node in membership.members:
+            peer = known.get(node)
+            found.append(
+                p.MemberInfo(
+                    node=node,
+                    address=membership.addresses.get(node, ""),
+                    is_voter=node in membership.voters,
+                    is_leader=node == core.leader != NOBODY,
+                    match=None if peer is None else peer.match,
+                    is_active=None if peer is None else peer.recently_active,
+                )
+            )
+        return tuple(found)
+
+    def change_members(self, _context: Context, request: p.ChangeMembersRequest) -> Any:
+        """One step of the membership."""
+        return self._driver.ask(
+            lambda number: e.ChangeMembership(number, request.change), self._membership_response
+        )
+
+    def join(self, _context: Context, request: p.JoinRequest) -> Any:
+        """A newcomer's way to a vote."""
+        return self._driver.ask(
+            lambda number: e.JoinGroup(number, request.node, request.address),
+            self._membership_response,
+        )
+
+    def _membership_response(self, membership: Membership) -> p.MembersResponse:
+        return p.MembersResponse(self._members(membership))
+
+    def transfer(self, _context: Context, request: p.TransferRequest) -> Any:
+        """Hand leadership over."""
+        return self._driver.ask(
+            lambda number: e.TransferLeadership(number, request.target), p.TransferResponse
+        )
+
+    async def backup(
+        self, _context: Context, _request: p.BackupRequest
+    ) -> AsyncIterator[p.BackupChunk]:
+        """A copy of the whole state, as new as what was acknowledged before it was asked for."""
+        await self._driver.read(lambda: None)
+        async for chunk in self._host.backup():
+            yield chunk
+
+    def clear_alarm(self, _context: Context, request: p.ClearAlarmRequest) -> Any:
+        """Space was made."""
+        return self._propose(c.ClearAlarm(request.identity, request.node), _index)
+
+    def set_quota(self, _context: Context, request: p.SetQuotaRequest) -> Any:
+        """How much may be stored."""
+        return self._propose(c.SetQuota(request.identity, request.limit_bytes), _index)
+
+    def set_acl(self, _context: Context, request: p.SetAclRequest) -> Any:
+        """Who may do what below a directory."""
+        rules = tuple(c.AclRule(rule.caller, _grant(rule.rights)) for rule in request.rules)
+        return self._propose(c.SetAcl(request.identity, request.directory, rules), _index)
+
+    def switch_acl(self, _context: Context, request: p.SwitchAclRequest) -> Any:
+        """Whether rules count."""
+        return self._propose(c.SwitchAcl(request.identity, request.enabled), _index)
+
+    # Access.
+
+    def _check_access(self, context: Context, grant: c.Grant, keys: KeyRange) -> None:
+        if self._machine.may("", grant, keys):  # everybody may, or rules are switched off
+            return
+        caller = context.caller
+        if Role.ADMIN in caller.roles:
+            return
+        names = [f"{role}/{caller.name}" for role in sorted(caller.roles)]
+        if not any(self._machine.may(name, grant, keys) for name in names):
+            raise PermissionDenied(
+                f"{caller} has no right to {str(grant.name).lower()} {keys.start}"
+            )
+
+
+def _executed(answer: c.Executed) -> p.ExecuteResponse:
+    return p.ExecuteResponse(answer.index, answer.succeeded, answer.results)
+
+
+def _index(answer: c.Done) -> p.IndexResponse:
+    return p.IndexResponse(answer.index)
+
+
+def _lock(answer: c.LockAnswer) -> p.LockResponse:
+    return p.LockResponse(answer.ticket, answer.token, answer.state is c.LockState.WAITING)
+
+
+def _grant(letters: str) -> c.Grant:
+    grant = c.Grant(0)
+    for letter in letters:
+        if letter not in RIGHTS:
+            raise InvalidArgument(f"right {letter!r} is none of {', '.join(RIGHTS)}")
+        grant |= RIGHTS[letter]
+    return grant

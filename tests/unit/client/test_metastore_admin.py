@@ -1,0 +1,61 @@
+"""What operators ask for."""
+
+from __future__ import annotations
+
+import pytest
+
+from stele.errors import InvalidArgument, OutOfSpace, PermissionDenied
+from stele.protocol.metastore import AccessRule
+from stele.rpc import Role
+from tests.unit.metastore.cluster_support import group_of
+
+
+async def test_a_quota_stops_what_takes_space_and_nothing_else() -> None:
+    async with group_of(1) as group:
+        ms = group.client()
+        await ms.put("/a", b"x" * 2_000)
+        await ms.admin.set_quota(1_000)
+        with pytest.raises(OutOfSpace):
+            await ms.put("/b", b"x" * 2_000)
+        assert (await ms.admin.status()).quota_bytes == 1_000
+        assert await ms.delete("/a") == 1
+        await ms.admin.set_quota(0)
+        for node in (await ms.admin.status()).alarms:
+            await ms.admin.clear_alarm(int(node))
+        await ms.put("/b", b"x")
+
+
+async def test_s5_access_rules_hold_by_directory() -> None:
+    async with group_of(1) as group:
+        admin = group.client()
+        with pytest.raises(InvalidArgument, match="ADMIN"):
+            await admin.admin.switch_acl(enabled=True)
+        await admin.admin.set_acl("/", AccessRule("admin/tester", "rwla"))
+        await admin.admin.set_acl("/open/", AccessRule("client/tester", "rw"))
+        await admin.admin.switch_acl(enabled=True)
+        user = group.client(role=Role.CLIENT)
+        await user.put("/open/a", b"1")
+        assert await user.get("/open/a") is not None
+        for refused in (user.put("/a", b"1"), user.get("/a"), user.range("/"), user.watch("/")):
+            with pytest.raises(PermissionDenied, match="client/tester"):
+                await refused
+        async with await user.session() as session:
+            with pytest.raises(PermissionDenied, match="lock"):
+                await session.lock("/open/a").acquire()
+        await admin.put("/a", b"1")
+        with pytest.raises(PermissionDenied):
+            await user.admin.switch_acl(enabled=False)
+        with pytest.raises(InvalidArgument, match="'z'"):
+            await admin.admin.set_acl("/", AccessRule("*", "z"))
+
+
+async def test_a_learner_is_added_promoted_moved_and_removed() -> None:
+    async with group_of(2) as group:
+        ms = group.client()
+        members = await ms.admin.add_learner(77, "nowhere:1")
+        assert [m.is_voter for m in members if m.node == 77] == [False]
+        members = await ms.admin.relocate(77, "elsewhere:1")
+        assert [m.address for m in members if m.node == 77] == ["elsewhere:1"]
+        with pytest.raises(Exception, match="77"):
+            await ms.admin.promote(77)
+        assert 77 not in [m.node for m in await ms.admin.remove(77)]

@@ -1,0 +1,60 @@
+"""Calls that find their way to whoever leads."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from stele.errors import DeadlineExceeded, InvalidArgument, StaleHandle
+from stele.protocol.metastore import STATUS, StatusRequest
+from tests.unit.metastore.cluster_support import group_of
+
+
+async def test_dead_addresses_are_passed_over() -> None:
+    async with group_of(1) as group:
+        ms = group.client("nobody:1", "nobody:2", *group.servers)
+        await ms.put("/a", b"1")
+        assert (await ms.get("/a")).value == b"1"  # type: ignore[union-attr]
+
+
+async def test_the_deadline_ends_what_cannot_be_answered() -> None:
+    async with group_of(1) as group:
+        ms = group.client("nobody:1")
+        with pytest.raises(DeadlineExceeded, match=r"metastore\.execute.*0\.1 s.*nobody"):
+            await ms.put("/a", b"1", timeout=0.1)
+
+
+async def test_a_refusal_that_will_not_change_is_raised_at_once() -> None:
+    async with group_of(1) as group:
+        with pytest.raises(InvalidArgument, match="not a path"):
+            await group.client().put("nonsense", b"1")
+
+
+async def test_one_node_can_be_asked_by_itself() -> None:
+    async with group_of(1) as group:
+        ms = group.client()
+        (address,) = group.servers
+        answer = await ms.transport.call_at(address, STATUS, StatusRequest(), timeout_s=5)
+        assert answer.role == "leader"
+
+
+async def test_after_closing_nothing_is_dialled() -> None:
+    async with group_of(1) as group:
+        ms = group.client()
+        await ms.put("/a", b"1")
+        await ms.close()
+        await ms.close()
+        with pytest.raises(StaleHandle):
+            await ms.put("/a", b"2")
+
+
+async def test_a_watch_that_is_closed_ends() -> None:
+    async with group_of(1) as group:
+        watch = await group.client().watch("/w/")
+        waiting = asyncio.ensure_future(anext(watch))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await watch.close()
+        with pytest.raises(StaleHandle):
+            await anext(watch)

@@ -1,0 +1,59 @@
+"""Keeping a session alive."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+
+import pytest
+
+from stele.client.metastore_keeper import keep_session
+from stele.errors import SessionExpired, SteleError, Unavailable
+from stele.protocol.metastore import SessionResponse
+from tests.unit.metastore.cluster_support import group_of
+
+TTL_US = 30_000
+
+
+class Group:
+    """A transport that answers renewals as told."""
+
+    def __init__(self, *answers: SessionResponse | SteleError) -> None:
+        self.answers = list(answers)
+        self.now_us = 0
+
+    def monotonic_us(self) -> int:
+        self.now_us += 1_000
+        return self.now_us
+
+    async def call(self, *_args: object, timeout_s: float) -> SessionResponse:
+        assert timeout_s >= 0
+        answer = self.answers.pop(0)
+        if isinstance(answer, SteleError):
+            raise answer
+        return answer
+
+
+@pytest.mark.parametrize("error", [SessionExpired("it is over"), Unavailable("nobody there")])
+async def test_it_renews_until_it_cannot(error: SteleError) -> None:
+    group = Group(SessionResponse(5, TTL_US), SessionResponse(5, TTL_US), error)
+    renewed: list[int] = []
+    lost: list[SteleError] = []
+    await keep_session(group, 5, TTL_US, renewed.append, lost.append)  # type: ignore[arg-type]
+    assert len(renewed) == 2
+    assert all(later > sooner for sooner, later in itertools.pairwise(renewed))
+    assert [type(each) for each in lost] == [SessionExpired]
+
+
+async def test_a_session_outlives_its_time_to_live_and_ends_without_a_keeper() -> None:
+    async with group_of(1) as group:
+        ms, other = group.client(), group.client()
+        session = await ms.session(ttl=0.3)
+        await ms.put("/alive", b"", session=session)
+        await asyncio.sleep(0.7)
+        assert session.is_alive
+        assert await other.get("/alive") is not None
+        await ms.close()
+        async with asyncio.timeout(20):
+            while await other.get("/alive") is not None:
+                await asyncio.sleep(0.02)

@@ -1,0 +1,46 @@
+"""Which node is asked next."""
+
+from __future__ import annotations
+
+import pytest
+
+from stele.client.metastore_route import ADDRESSES_MAX, Route
+from stele.errors import InvalidArgument
+
+
+def test_a_client_needs_somebody_to_ask() -> None:
+    with pytest.raises(InvalidArgument, match="at least one address"):
+        Route([])
+
+
+def test_many_failures_of_one_node_move_on_by_one() -> None:
+    route = Route(["a", "b", "c"])
+    for _ in range(64):
+        route.failed("a")
+    assert route.current == "b"
+    route.failed("b")
+    route.failed("c")
+    assert route.current == "a"
+
+
+def test_a_hint_is_followed_and_remembered() -> None:
+    route = Route(["a"])
+    assert route.redirected("a", "z")
+    assert route.current == "z"
+    assert route.addresses == ("a", "z")
+    assert route.redirected("a", "y"), "an old answer: the route is elsewhere already"
+    assert route.current == "z"
+
+
+def test_a_node_that_knows_no_leader_is_passed_over_for_the_next() -> None:
+    route = Route(["a", "b"])
+    assert not route.redirected("a", None)
+    assert route.current == "b"
+    assert not route.redirected("b", "b"), "a hint to itself is none"
+    assert route.current == "a"
+
+
+def test_no_more_nodes_are_remembered_than_there_can_be() -> None:
+    route = Route(["a"])
+    route.learn(str(number) for number in range(1000))
+    assert len(route.addresses) == ADDRESSES_MAX

@@ -1,0 +1,69 @@
+"""Backups, and a new incarnation from one."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from stele.client.metastore_connect import connect_async
+from stele.cluster.member_process import MemberProcess, ServeOptions
+from stele.cluster.restore import read_backup, restore_backup, write_backup
+from stele.errors import AlreadyExists, Corruption, NotFound
+from tests.unit.cluster.test_member_process import free_address
+from tests.unit.metastore.embedded_support import Home
+
+
+def backup(tmp_path: Path) -> tuple[Path, int, int]:
+    """A backup of a store in which a session holds a key and a lock; its index and the token."""
+    ms = Home().ms
+    ms.put("/kept", b"1")
+    session = ms.session()
+    ms.put("/gone", b"", session=session)
+    lock = session.lock("/locks/x")
+    lock.acquire()
+    file = tmp_path / "copy"
+    index, size = write_backup(ms, file)
+    assert size == file.stat().st_size
+    with pytest.raises(AlreadyExists):
+        write_backup(ms, file)
+    return file, index, lock.token
+
+
+async def test_a_new_incarnation_goes_on_far_above_and_without_sessions(tmp_path: Path) -> None:
+    file, index, token = backup(tmp_path)
+    address, directory = free_address(), str(tmp_path / "new")
+    restored = restore_backup(file, directory, address, index_offset=1_000)
+    assert restored.index == index + 1_000
+    assert restored.incarnation == 1
+    process = MemberProcess(ServeOptions(directory=directory, listen=address))
+    try:
+        await process.start()
+        ms = await connect_async([address])
+        assert (await ms.get("/kept", timeout=30)).value == b"1"  # type: ignore[union-attr]
+        assert await ms.get("/gone") is None
+        async with await ms.session() as session:
+            assert await session.lock("/locks/x", wait=False).acquire() > token + 1_000
+        status = await ms.admin.status()
+        assert (status.incarnation, status.cluster) == (1, restored.cluster)
+        await ms.close()
+    finally:
+        await process.close()
+    with pytest.raises(AlreadyExists):
+        await asyncio.to_thread(restore_backup, file, directory, address, index_offset=1_000)
+
+
+def test_what_is_not_a_whole_backup_is_refused(tmp_path: Path) -> None:
+    file, _, _ = backup(tmp_path)
+    data = file.read_bytes()
+    cut, foreign = tmp_path / "cut", tmp_path / "foreign"
+    foreign.write_bytes(b"something else")
+    with pytest.raises(NotFound):
+        list(read_backup(tmp_path / "none"))
+    with pytest.raises(Corruption, match="not a backup"):
+        list(read_backup(foreign))
+    for size in (len(data) - 1, len(data) // 2):
+        cut.write_bytes(data[:size])
+        with pytest.raises(Corruption):
+            restore_backup(cut, str(tmp_path / f"d{size}"), "127.0.0.1:1", index_offset=1)

@@ -1,0 +1,51 @@
+"""The root of trust of an embedded store: what is in memory is what is in the metastore."""
+
+from __future__ import annotations
+
+import pytest
+
+from stele.cluster.root_of_trust import has_root, open_root, read_root
+from stele.coordination.records import LeaseRecord, TableRecord
+from stele.errors import NotFound
+from tests.unit.tablet.engine_support import memory_world
+
+
+def test_changes_are_seen_at_once_whoever_makes_them() -> None:
+    root = open_root(memory_world())
+    assert root.tables() == ()
+    root.add_table(TableRecord("t1", "users", "{}", 1, created_us=1))
+    assert [record.name for record in root.tables()] == ["users"]
+    assert root.advance_horizon("t1", 50) == root.horizon("t1") == 50
+    root.metastore.put("/stele/horizons/t1", b"70")
+    assert root.horizon("t1") == 70
+    root.metastore.put("/elsewhere", b"1")
+    assert root.horizon("t1") == 70
+    session = root.open_session("me", 1)
+    root.grant_lease(LeaseRecord("l", "t1", 80, 80, session.id, created_us=1))
+    assert [lease.name for lease in root.leases("t1")] == ["l"]
+    assert root.leases("t2") == ()
+    root.close_session(session.id)
+    assert root.sessions() == ()
+    assert root.leases() == ()
+
+
+def test_it_can_be_read_without_being_opened() -> None:
+    world = memory_world()
+    assert not has_root(world.files)
+    with pytest.raises(NotFound):
+        read_root(world.files)
+    root = open_root(world)
+    root.add_table(TableRecord("t1", "users", "{}", 1, created_us=1))
+    root.advance_horizon("t1", 50)
+    assert has_root(world.files)
+    state = read_root(world.files)
+    assert state.tables == root.tables()
+    assert state.horizons == {"t1": 50}
+    root.close()
+
+
+def test_the_cluster_keeps_its_id() -> None:
+    world = memory_world()
+    root = open_root(world)
+    root.close()
+    assert open_root(world).cluster_id == root.cluster_id

@@ -1,0 +1,54 @@
+"""The part of a host that needs neither loop nor sockets."""
+
+from __future__ import annotations
+
+import pytest
+
+from stele.client.metastore_inline import LocalAnswer
+from stele.errors import NotLeader, OutOfSpace, Unavailable
+from stele.metastore import events as e
+from stele.metastore.driver import payloads
+from stele.raft import Entry, EntryKind
+from tests.unit.metastore.embedded_support import Home
+
+
+def test_only_commands_have_payloads() -> None:
+    entries = [
+        Entry(1, 1, EntryKind.MEMBERSHIP, b"m"),
+        Entry(1, 2, EntryKind.NOOP, b""),
+        Entry(1, 3, EntryKind.DATA, b"d"),
+    ]
+    assert list(payloads(entries)) == [(1, b""), (2, b""), (3, b"d")]
+
+
+def test_who_has_gone_is_forgotten_and_its_answer_goes_nowhere() -> None:
+    home = Home()
+    driver = home.node.driver
+    gone = driver.read(lambda: 1)
+    gone.set_exception(Unavailable("gone"))
+    driver.tick(1, 1)
+    driver.turn()
+    assert gone.done()
+    home.ms.put("/a", b"1")
+
+
+def test_what_a_lookup_raises_goes_to_who_asked() -> None:
+    home = Home()
+
+    def look_up() -> None:
+        raise NotLeader("no")
+
+    with home.node.entered():
+        waiter: LocalAnswer = home.node.driver.read(look_up)
+    with pytest.raises(NotLeader):
+        waiter.__await__().send(None)
+
+
+def test_beginning_again_tells_all_who_wait() -> None:
+    home = Home()
+    home.ms.put("/a", b"1")
+    driver = home.node.driver
+    waiter = driver.ask(e.Read, lambda value: value)
+    driver.begin_again(home.node._member, OutOfSpace("full"))
+    with pytest.raises(OutOfSpace):
+        waiter.__await__().send(None)

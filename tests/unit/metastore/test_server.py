@@ -1,0 +1,148 @@
+"""Servers of one group: redirect, failover, membership, images, durability."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+
+import pytest
+
+from stele.env.failpoints import armed, fail
+from stele.errors import InvalidArgument, StorageFailed
+from tests.unit.metastore.cluster_support import SHORT_LOG, group_of
+
+
+async def test_a_client_of_a_follower_is_sent_to_the_leader() -> None:
+    async with group_of(3) as group:
+        followers = [address for address in group.servers if address != group.leader()]
+        ms = group.client(followers[0])
+        index = await ms.put("/a", b"1")
+        found = await ms.get("/a")
+        assert found is not None
+        assert (found.value, found.index) == (b"1", index)
+        assert ms.transport.addresses[0] == followers[0]
+        assert group.leader() in ms.transport.addresses
+
+
+async def test_nothing_acknowledged_is_lost_when_the_leader_dies() -> None:
+    async with group_of(3) as group:
+        ms = group.client()
+        acknowledged: list[str] = []
+
+        async def write(worker: int) -> None:
+            for number in range(30):
+                key = f"/k/{worker}-{number}"
+                await ms.put(key, b"x")
+                acknowledged.append(key)
+
+        writing = [asyncio.ensure_future(write(worker)) for worker in range(8)]
+        while len(acknowledged) < 60:
+            await asyncio.sleep(0)
+        dead = group.leader()
+        await group.kill(dead)
+        await asyncio.gather(*writing)
+        assert {item.key for item in await ms.range("/k/")} == set(acknowledged)
+        assert {item.version for item in await ms.range("/k/")} == {1}, "each took effect once"
+        group.start(dead)
+        back = group.client(dead)
+        async with asyncio.timeout(20):
+            while len(await back.range("/k/", serializable=True)) != 240:
+                await asyncio.sleep(0.02)
+
+
+async def test_a_watch_goes_on_at_another_node_without_gap_or_repetition() -> None:
+    async with group_of(3) as group:
+        ms = group.client()
+        watch = await ms.watch("/w/")
+        for number in range(10):
+            await ms.put("/w/k", b"%d" % number)
+        seen = [await anext(watch) for _ in range(5)]
+        await group.kill(group.leader())
+        for number in range(10, 20):
+            await ms.put("/w/k", b"%d" % number)
+        seen += [await anext(watch) for _ in range(15)]
+        assert [c.value for changes in seen for c in changes.changes] == [
+            b"%d" % number for number in range(20)
+        ]
+        assert all(a.index < b.index for a, b in itertools.pairwise(seen))
+        await watch.close()
+
+
+async def test_a_node_that_was_away_gets_an_image() -> None:
+    async with group_of(3, SHORT_LOG) as group:
+        ms = group.client()
+        away = next(address for address in group.servers if address != group.leader())
+        await group.kill(away)
+        for number in range(200):
+            await ms.put(f"/k/{number}", b"x" * 100)
+        await ms.delete("/k/7")
+        server = group.start(away)
+        here = group.client(away)
+        async with asyncio.timeout(20):
+            while len(await here.range("/k/", serializable=True)) != 199:
+                await asyncio.sleep(0.02)
+        assert server.driver.node.status().first_index > 100
+        await ms.put("/k/after", b"1")
+        assert len(await ms.range("/k/")) == 200
+
+
+async def test_leadership_is_handed_over_and_a_removed_node_is_out() -> None:
+    async with group_of(3) as group:
+        ms = group.client()
+        members = await ms.admin.members()
+        target = next(m for m in members if not m.is_leader)
+        assert await ms.admin.transfer(target.node) == target.node
+        assert await group.settled_leader() == target.address
+        await ms.put("/a", b"1")
+        gone = next(m for m in members if m.node != target.node)
+        left = await ms.admin.remove(gone.node)
+        assert gone.node not in [m.node for m in left]
+        await ms.put("/a", b"2")
+        assert len(await ms.admin.members()) == 2
+
+
+async def test_only_the_leader_knows_how_the_others_are() -> None:
+    async with group_of(3) as group:
+        ms = group.client()
+        status = await ms.admin.status(group.leader())
+        assert status.role == "leader"
+        assert {m.is_active for m in status.members if not m.is_leader} == {True}
+        follower = next(address for address in group.servers if address != group.leader())
+        assert (await ms.admin.status(follower)).role == "follower"
+
+
+async def test_a_node_whose_sync_fails_stops_and_the_others_go_on() -> None:
+    async with group_of(3) as group:
+        ms = group.client()
+        await ms.put("/a", b"1")
+        with armed("metastore.raft_log.after_sync", fail(StorageFailed), hit=1):
+            writing = asyncio.ensure_future(ms.put("/a", b"2"))
+            ended = [server.ended for server in group.servers.values()]
+            async with asyncio.timeout(20):
+                await asyncio.wait(ended, return_when=asyncio.FIRST_COMPLETED)
+        (stopped,) = [a for a, server in group.servers.items() if server.ended.done()]
+        assert "storage failed" in group.servers[stopped].ended.result()
+        await group.kill(stopped)
+        await writing
+        assert (await ms.get("/a")).value == b"2"  # type: ignore[union-attr]
+
+
+async def test_a_node_alone_answers_nobody() -> None:
+    async with group_of(3) as group:
+        leader = group.leader()
+        for address in [a for a in group.servers if a != leader]:
+            await group.kill(address)
+        with pytest.raises(Exception, match="not answered"):
+            await group.client(leader).put("/a", b"1", timeout=0.3)
+        with pytest.raises(Exception, match="not answered"):
+            await group.client(leader).get("/a", timeout=0.3)
+        stale = await group.client(leader).range("/", serializable=True)
+        assert stale == []
+
+
+async def test_a_step_of_the_membership_that_makes_no_sense_is_refused() -> None:
+    async with group_of(1) as group:
+        ms = group.client()
+        (only,) = await ms.admin.members()
+        with pytest.raises(InvalidArgument, match="last voter"):
+            await ms.admin.remove(only.node)
