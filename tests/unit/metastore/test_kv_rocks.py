@@ -10,8 +10,13 @@ import pytest
 
 from stele.env.failpoints import SimulatedCrash, armed, crash
 from stele.env.posix import PosixFileSystem
-from stele.errors import Corruption
-from stele.metastore.kv_rocks import CURRENT, REPLACE_BATCH_ITEMS, RocksKeyValues
+from stele.errors import Corruption, OutOfSpace, SteleError, Stop, StorageFailed
+from stele.metastore.kv_rocks import (
+    CURRENT,
+    REPLACE_BATCH_ITEMS,
+    RocksKeyValues,
+    _translated,
+)
 
 END = b"\xff"
 
@@ -71,6 +76,39 @@ def test_a_view_may_be_read_by_another_thread(tmp_path: Path) -> None:
     reader.start()
     reader.join()
     assert len(found) == 100
+
+
+def test_what_rocksdb_says_becomes_an_error_of_ours(tmp_path: Path) -> None:
+    values = reopened(tmp_path)
+    values.close()
+    values.close()
+    with pytest.raises(StorageFailed, match="could not write"):
+        values.write({b"a": b"1"})
+    with pytest.raises(StorageFailed, match="could not sync"):
+        values.sync()
+
+
+def test_a_damaged_database_is_not_opened(tmp_path: Path) -> None:
+    values = reopened(tmp_path)
+    values.write({b"a": b"1"})
+    values.close()
+    (folder,) = (entry for entry in tmp_path.iterdir() if entry.is_dir())
+    for manifest in folder.glob("MANIFEST-*"):
+        manifest.write_bytes(b"x" * 100)
+    with pytest.raises(Stop, match="could not open"):
+        reopened(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        ("IO error: No space left on device: While appending to file", OutOfSpace),
+        ("Corruption: block checksum mismatch", Corruption),
+        ("IO error: Input/output error", StorageFailed),
+    ],
+)
+def test_errors_are_told_apart(said: str, kind: type[SteleError]) -> None:
+    assert type(_translated(RuntimeError(said), "write")) is kind
 
 
 def test_a_foreign_name_is_refused(tmp_path: Path) -> None:

@@ -112,6 +112,8 @@ def test_the_end_of_a_prefix_is_the_least_text_above_it(prefix: str, more: str) 
 
 
 def test_the_end_of_a_prefix_of_the_last_character() -> None:
+    with pytest.raises(InvalidArgument, match="nothing can be above"):
+        prefix_end("\x7f\x7f")
     assert prefix_end("/a\x7f\x7f") == "/b"
 
 

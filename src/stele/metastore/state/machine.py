@@ -234,11 +234,8 @@ class StateMachine:
         """What ended with its session needs no release; another's locks may not be touched."""
         if command.session not in self._sessions:
             return LockAnswer(LockState.ENDED, command.ticket)
-        if command.identity.client:
-            refused = self._sessions.why_not(command.session, command.identity.client)
-            if refused is not None:
-                return refuse(refused)
-        return change()
+        refused = self._sessions.why_not(command.session, command.identity.client)
+        return change() if refused is None else refuse(refused)
 
     def _set_acl(self, footprint: Footprint, command: SetAcl) -> Answer:
         try:

@@ -218,16 +218,16 @@ class Versions:
             self._drop(keys.history_key(key, previous))
         stored = keys.value_key(key)
         newest = self._staged.get(stored)
-        if newest is not None:
-            _, changed, version, _ = _VERSION.unpack_from(newest)
-            if changed == index and not version:
-                self._drop(stored)
+        assert newest is not None, f"{key} has changed at {index} and has no version"
+        _, changed, version, _ = _VERSION.unpack_from(newest)
+        if changed == index and not version:
+            self._drop(stored)
 
     def _drop(self, stored: bytes) -> None:
         old = self._staged.get(stored)
-        if old is not None:
-            self._header.used_bytes -= len(stored) + len(old)
-            self._staged.delete(stored)
+        assert old is not None, f"a version that was superseded is not there: {stored!r}"
+        self._header.used_bytes -= len(stored) + len(old)
+        self._staged.delete(stored)
 
 
 def _seen(key: str, stored: bytes | None) -> KeyValue | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from crc32c import crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -49,6 +50,7 @@ def test_any_damage_is_noticed() -> None:
         "another order": [chunks[1], chunks[0], *chunks[2:]],
         "the end of another": [*image_of({b"\x01a": b"1"})[:-1], *image_of({b"\x01b": b"1"})[-1:]],
         "an empty chunk": [b"", *chunks],
+        "a body of something else": [crc32c(b"\xc1").to_bytes(4, "big") + b"\xc1", *chunks],
     }
     for what, bad in broken.items():
         with pytest.raises(Corruption, match="image"):

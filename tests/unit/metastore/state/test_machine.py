@@ -55,6 +55,18 @@ def test_an_entry_that_is_no_command_moves_the_index_only() -> None:
     assert replica.put("/a", b"") == 3
 
 
+def test_what_is_synced_is_there_again(tmp_path: Path) -> None:
+    files = PosixFileSystem(str(tmp_path))
+    replica = Replica(MemoryKeyValues(files))
+    replica.put("/a", b"1")
+    replica.machine.sync()
+    replica.put("/a", b"2")
+    again = StateMachine(MemoryKeyValues(files))
+    assert again.applied_index == 1
+    again.apply(replica.log[again.applied_index :])
+    assert b"".join(again.export()) == replica.image()
+
+
 def test_an_entry_is_applied_once() -> None:
     replica = Replica()
     replica.put("/a", b"")

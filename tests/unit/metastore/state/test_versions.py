@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stele.errors import InvalidArgument, SnapshotTooOld
-from stele.metastore.commands import WaterlineAt
+from stele.metastore.commands import Execute, WaterlineAt, encode_command
 from stele.metastore.state import keys, versions
 from stele.protocol.metastore_values import Change, Changes, Delete, KeyRange, KeyValue, Put
 from tests.unit.metastore.state.replica import Replica
@@ -136,6 +136,20 @@ def test_a_range_backwards_and_in_parts() -> None:
     assert not rest.more
     bare = replica.machine.range(whole, keys_only=True)
     assert {item.value for item in bare.items} == {b""}
+
+
+def test_a_key_that_one_entry_touches_twice_has_one_version_of_it() -> None:
+    # Refused before it is proposed; should it come from a log, all replicas must agree on it.
+    replica = Replica()
+    first = replica.put("/a", b"0")
+    operations = (Put("/a", b"1"), Delete("/a"), Put("/a", b"2"), Put("/b", b""), Delete("/b"))
+    payload = encode_command(Execute(replica.identity(1), operations))
+    effects = replica.machine.apply([(first + 1, payload)])[0]
+    assert effects.changes == (Change("/a", b"2", first + 1, 1), Change("/b", None))
+    assert replica.contents(first) == {"/a": b"0"}
+    assert replica.contents() == {"/a": b"2"}
+    replica.advance(first + 2)
+    assert [stored for stored, _ in replica.values.scan(b"\x01", b"\x04")] == [keys.value_key("/a")]
 
 
 steps = st.lists(
