@@ -22,7 +22,7 @@ from typing import Final
 import msgspec
 from crc32c import crc32c
 
-from stele.errors import Corruption, UnsupportedFormat
+from stele.errors import Corruption, InvalidArgument, UnsupportedFormat
 from stele.raft import Entry, HardState, Snapshot
 
 MAGIC: Final = b"STRL"
@@ -137,7 +137,7 @@ def decode_frame(data: memoryview, offset: int, file: str) -> Frame | None:
         return None
     try:
         payload = _decoder.decode(body)
-    except (ValueError, msgspec.MsgspecError) as error:
+    except (ValueError, msgspec.MsgspecError, InvalidArgument) as error:
         raise damaged(f"a sound frame that cannot be read ({error})", file, offset) from error
     return Frame(sequence, mark, payload, end)
 
