@@ -61,7 +61,7 @@ class Retries:
     def _blocks(self, state: TableState, row: bytes) -> Iterator[Block]:
         """The hidden cells of a row, wherever they are."""
         only = RowRange.row(row)
-        view = state.view()
+        view = state.view(for_a_read=False)  # every request of a client asks, bulk loads too
         for block in view.memory.row_blocks(row, TIMESTAMP_MAX):
             yield hidden_cells(slice_rows(block, only))
         for config in view.layout.tablets.overlapping(only):

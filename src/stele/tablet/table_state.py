@@ -84,9 +84,10 @@ class TableState:
         self.changing_layout = False
         """A split, join or regrouping is under way; no second one starts."""
 
-    def view(self) -> TableView:
+    def view(self, *, for_a_read: bool = True) -> TableView:
         """A layout and a memory that belong together. Takes no lock."""
-        self.was_read = True
+        if for_a_read:
+            self.was_read = True
         while True:
             layout = self.layout
             memory = self.memory.version

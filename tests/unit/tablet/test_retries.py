@@ -412,3 +412,14 @@ def test_a_record_is_inserted_in_its_place(columns: set[tuple[bytes, str]]) -> N
     assert after.column("row")[place].as_py() == first
     rest = after.take(pa.array([i for i in range(after.num_rows) if i != place]))
     assert rest.to_pylist() == before.to_pylist()
+
+
+def test_looking_for_a_request_is_no_read() -> None:
+    backend = store()
+    state = backend.table("users")._state
+    state.was_read = False
+    send(backend, 1)
+    send(backend, 2)
+    assert not state.was_read
+    assert versions(backend) == 2
+    assert state.was_read
