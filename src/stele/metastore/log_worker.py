@@ -32,12 +32,15 @@ from stele.raft import Snapshot
 class LogJob:
     """One frame. ``run`` never raises for what the disk does; ``finish`` reads the outcome."""
 
-    __slots__ = ("_log", "base", "groups", "is_disk_full", "lost")
+    __slots__ = ("_log", "base", "groups", "is_disk_full", "lost", "restores_reserve")
 
-    def __init__(self, log: RaftLog, groups: list[Group], base: Snapshot | None) -> None:
+    def __init__(
+        self, log: RaftLog, groups: list[Group], base: Snapshot | None, *, restores_reserve: bool
+    ) -> None:
         self._log = log
         self.groups = groups
         self.base = base
+        self.restores_reserve = restores_reserve
         self.is_disk_full = False
         self.lost: str | None = None
 
@@ -48,6 +51,8 @@ class LogJob:
 
     def write(self) -> None:
         """The first half: afterwards the kernel has it."""
+        if not self.groups and self.base is None:
+            return
         try:
             self._log.append(self.groups, self.base)
         except OutOfSpace:
@@ -63,6 +68,8 @@ class LogJob:
             self._log.sync()
             if self.base is not None:
                 self._log.drop_dead_segments()
+            if self.restores_reserve:
+                self._log.restore_reserve()
         except SteleError as error:
             self.lost = str(error)
 
@@ -79,6 +86,7 @@ class LogWorker:
         "_said_short",
         "_waiting",
         "_waits_for_tick",
+        "_wants_reserve",
     )
 
     def __init__(
@@ -92,6 +100,7 @@ class LogWorker:
         self._running: LogJob | None = None
         self._waits_for_tick = False
         self._said_short = False
+        self._wants_reserve = False
 
     @property
     def is_idle(self) -> bool:
@@ -108,12 +117,15 @@ class LogWorker:
         """All that waits, if it is worth a sync and the disk is free."""
         if self._running is not None or self._waits_for_tick or not self._is_due():
             return None
-        self._running = LogJob(self._log, self._waiting, self._base)
-        self._waiting, self._base = [], None
-        return self._running
+        wants_reserve, self._wants_reserve = self._wants_reserve, False
+        job = LogJob(self._log, self._waiting, self._base, restores_reserve=wants_reserve)
+        self._waiting, self._base, self._running = [], None, job
+        return job
 
     def _is_due(self) -> bool:
-        return self._base is not None or any(group.needs_sync for group in self._waiting)
+        if self._wants_reserve or self._base is not None:
+            return True
+        return any(group.needs_sync for group in self._waiting)
 
     def finish(self, job: LogJob) -> list[Event]:
         """The job has run: what the node has to hear, in this order."""
@@ -138,14 +150,11 @@ class LogWorker:
         return events + self._report_space()
 
     def _report_space(self) -> list[Event]:
-        if not self._log.space_is_short or self._said_short:
-            return []
-        self._said_short = True
-        return [SpaceShort(self._node)]
+        was_said, self._said_short = self._said_short, self._log.space_is_short
+        return [SpaceShort(self._node)] if self._said_short and not was_said else []
 
     def tick(self) -> None:
-        """Time has passed: perhaps somebody has made room."""
+        """Time has passed: perhaps somebody has made room. The next job tries to take the reserve
+        again, which is more writing than a loop should do by itself."""
         self._waits_for_tick = False
-        if self._running is None and self._log.space_is_short:
-            self._log.restore_reserve()
-            self._said_short = self._said_short and self._log.space_is_short
+        self._wants_reserve = self._said_short

@@ -209,7 +209,7 @@ class RaftLog:
             self._segments[-1].last_index = write.entries[-1].index
         if write.hard_state is not None:
             self._hard_state = write.hard_state
-        if write.base is not None:
+        if write.base is not None and write.base.index > self._base.index:
             self._base = write.base
 
     def sync(self) -> None:

@@ -72,7 +72,8 @@ class LogWrite(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     hard_state: HardState | None = None
     base: Snapshot | None = None
-    """The entries up to this one are not needed any more."""
+    """The entries up to this one are not needed any more. It never takes the beginning back: a cut
+    may have waited for the disk while an image overtook it."""
 
 
 class Payload(msgspec.Struct, frozen=True, array_like=True, gc=False):

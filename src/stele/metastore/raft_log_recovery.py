@@ -67,7 +67,7 @@ class _Replay:
             self._override(write.entries, file)
         if write.hard_state is not None:
             self.hard_state = write.hard_state
-        if write.base is not None:
+        if write.base is not None and write.base.index > self.base.index:
             self.base = write.base
 
     def _override(self, entries: tuple[Entry, ...], file: str) -> None:

@@ -195,3 +195,27 @@ def test_a_cut_is_worth_a_sync_and_deletes_segments() -> None:
     assert worker.finish(job) == []
     assert len(fs.list("log")) < before
     assert durable(fs).snapshot.index == 10
+
+
+def test_the_reserve_is_taken_again_when_there_is_room_and_the_next_alarm_is_news() -> None:
+    fs = MemoryFileSystem()
+    worker, _ = make(fs)
+    for number in (1, 2):
+        fs.capacity_bytes = fs.disk.used_bytes
+        worker.add([group(number)])
+        job = worker.next_job()
+        assert job is not None
+        job.run()
+        assert worker.finish(job) == [Persisted(number), SpaceShort(1)]
+        assert "reserve" not in fs.list("log")
+        assert worker.next_job() is None
+        fs.capacity_bytes = 1 << 30
+        worker.tick()
+        job = worker.next_job()
+        assert job is not None
+        assert job.groups == []
+        job.run()
+        assert worker.finish(job) == []
+        assert "reserve" in fs.list("log")
+        worker.tick()
+        assert worker.next_job() is None

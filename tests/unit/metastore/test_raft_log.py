@@ -128,6 +128,18 @@ def test_a_reset_forgets_everything_before_it() -> None:
     assert [e.index for e in stored.entries] == [101, 102]
 
 
+def test_a_cut_that_an_image_has_overtaken_does_not_take_the_beginning_back() -> None:
+    fs = MemoryFileSystem()
+    log = create(fs)
+    write(log, group(*entries(1, 9), hard=HardState(1, 0, 9)))
+    image = Snapshot(100, 4, FOUNDERS)
+    reset = group(*entries(101, 101, term=4), reset=image, hard=HardState(4, 0, 100))
+    write(log, reset, base=Snapshot(5, 1, FOUNDERS))
+    stored = reopen(fs.crash_image()).stored
+    assert stored.snapshot == image
+    assert [e.index for e in stored.entries] == [101]
+
+
 def test_every_restart_settles_the_tail_of_the_one_before() -> None:
     fs = MemoryFileSystem()
     log = create(fs)
