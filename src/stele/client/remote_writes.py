@@ -201,6 +201,9 @@ class WriteQueue:
                 channel = await self._link.connect()
             finally:
                 self._unsent -= 1
+                if not self._unsent:
+                    # What has come meanwhile follows, once this frame has left.
+                    asyncio.get_running_loop().call_soon(self._send_waiting)
             if self._lost:
                 # Something before it was lost while this waited for a connection.
                 self._lost += frame
