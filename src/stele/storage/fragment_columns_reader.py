@@ -148,4 +148,6 @@ class ChosenColumns:
     def _read(self, parts: Sequence[Piece], group: int) -> pa.RecordBatch:
         parquet = pq.ParquetFile(FilePieces(parts), metadata=self._parquet(), pre_buffer=False)
         table = parquet.reader.read_row_group(group, self._leaves, use_threads=False)
-        return table.cast(self._schema).combine_chunks().to_batches()[0]
+        if table.schema.types != self._schema.types:
+            table = table.cast(self._schema)
+        return table.combine_chunks().to_batches()[0]
