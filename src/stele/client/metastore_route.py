@@ -47,7 +47,8 @@ class Route:
         """A node does not lead. Whether there is somebody else to ask at once."""
         if address != self.current:
             return True
-        if not leader or leader == address:
+        if not leader or leader == address or ":" not in leader:
+            # It knows nobody, or one that has left the group and taken its address along.
             self.failed(address)
             return False
         self.learn([leader])

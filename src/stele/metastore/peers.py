@@ -45,7 +45,6 @@ class Peers:
         self._options = ClientOptions(
             role=Role.METASTORE,
             name=str(node),
-            cluster=cluster,
             expect=frozenset({Role.METASTORE, Role.MASTER}),
         )
         self._random = random

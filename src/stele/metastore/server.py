@@ -123,7 +123,6 @@ class NodeServer:
             ServerOptions(
                 role=Role.METASTORE,
                 name=str(self.node),
-                cluster=self.cluster,
                 limits=options.limits,
             ),
             credentials=credentials,

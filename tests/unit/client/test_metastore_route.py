@@ -25,11 +25,11 @@ def test_many_failures_of_one_node_move_on_by_one() -> None:
 
 def test_a_hint_is_followed_and_remembered() -> None:
     route = Route(["a"])
-    assert route.redirected("a", "z")
-    assert route.current == "z"
-    assert route.addresses == ("a", "z")
-    assert route.redirected("a", "y"), "an old answer: the route is elsewhere already"
-    assert route.current == "z"
+    assert route.redirected("a", "z:1")
+    assert route.current == "z:1"
+    assert route.addresses == ("a", "z:1")
+    assert route.redirected("a", "y:1"), "an old answer: the route is elsewhere already"
+    assert route.current == "z:1"
 
 
 def test_a_node_that_knows_no_leader_is_passed_over_for_the_next() -> None:
@@ -38,6 +38,8 @@ def test_a_node_that_knows_no_leader_is_passed_over_for_the_next() -> None:
     assert route.current == "b"
     assert not route.redirected("b", "b"), "a hint to itself is none"
     assert route.current == "a"
+    assert not route.redirected("a", "916247427"), "a node without an address cannot be asked"
+    assert route.current == "b"
 
 
 def test_no_more_nodes_are_remembered_than_there_can_be() -> None:

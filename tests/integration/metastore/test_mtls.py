@@ -1,0 +1,51 @@
+"""Nodes and clients that prove who they are."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import stele
+from stele.errors import DeadlineExceeded, PermissionDenied
+from stele.rpc import Role
+from tests.integration.metastore.processes import three_nodes
+from tests.unit.rpc.certificates import Authority
+
+
+def test_a_group_with_certificates(tmp_path: Path) -> None:
+    authority, stranger = Authority(tmp_path), Authority(tmp_path, "stranger")
+    tls = {number: authority.issue(f"m{number}", Role.METASTORE) for number in range(3)}
+    tls[3] = authority.issue("operator", Role.ADMIN)
+    user = authority.issue("user", Role.CLIENT)
+    with three_nodes(tmp_path, tls) as nodes:
+        with nodes.connect(tls=tls[3]) as admin:
+            admin.put("/a", b"1")
+            assert len(admin.admin.members()) == 3
+        with nodes.connect(tls=user, role=Role.CLIENT) as client:
+            assert client.get("/a").value == b"1"  # type: ignore[union-attr]
+            with pytest.raises(PermissionDenied):
+                client.admin.transfer()
+        wrong = stranger.issue("user", Role.CLIENT, trusted=authority.path)
+        for files in (wrong, None):
+            with (
+                stele.metastore.connect(nodes.addresses, tls=files) as nobody,
+                pytest.raises(DeadlineExceeded),
+            ):
+                nobody.get("/a", timeout=2)
+
+
+def test_without_certificates_only_this_machine_is_served(tmp_path: Path) -> None:
+    words = ["--data", str(tmp_path / "d"), "--listen", "0.0.0.0:0", "--bootstrap"]
+    done = subprocess.run(
+        [sys.executable, "-m", "stele", "serve", "master", *words],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "without TLS" in done.stderr
+    assert "Traceback" not in done.stderr
