@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from stele.client.metastore_sequence import Sequence
 from stele.client.metastore_transport import Transport
+from stele.errors import AlreadyExists, NotFound
 from stele.protocol.metastore import (
     CHANGE_MEMBERS,
     CLEAR_ALARM,
@@ -108,5 +109,18 @@ class MetastoreAdmin:
             return (await self._transport.call(SWITCH_ACL, request, timeout_s=CALL_S)).index
 
     async def _change(self, change: Change) -> tuple[MemberInfo, ...]:
+        """One step. It has no identity in the log, so one that was sent again may find itself
+        done: a leader that removes itself cannot answer."""
+        before = await self.members()
         request = ChangeMembersRequest(change)
-        return (await self._transport.call(CHANGE_MEMBERS, request, timeout_s=CALL_S)).members
+        try:
+            return (await self._transport.call(CHANGE_MEMBERS, request, timeout_s=CALL_S)).members
+        except (NotFound, AlreadyExists):
+            members = await self.members()
+            if _roster(members) == _roster(before):
+                raise
+            return members
+
+
+def _roster(members: tuple[MemberInfo, ...]) -> set[tuple[int, bool]]:
+    return {(member.node, member.is_voter) for member in members}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stele.errors import InvalidArgument, OutOfSpace, PermissionDenied
+from stele.errors import InvalidArgument, NotFound, OutOfSpace, PermissionDenied
 from stele.protocol.metastore import AccessRule
 from stele.rpc import Role
 from tests.unit.metastore.cluster_support import group_of
@@ -49,13 +49,23 @@ async def test_s5_access_rules_hold_by_directory() -> None:
             await admin.admin.set_acl("/", AccessRule("*", "z"))
 
 
-async def test_a_learner_is_added_promoted_moved_and_removed() -> None:
+async def test_a_learner_is_added_moved_and_removed() -> None:
     async with group_of(2) as group:
         ms = group.client()
         members = await ms.admin.add_learner(77, "nowhere:1")
         assert [m.is_voter for m in members if m.node == 77] == [False]
         members = await ms.admin.relocate(77, "elsewhere:1")
         assert [m.address for m in members if m.node == 77] == ["elsewhere:1"]
-        with pytest.raises(Exception, match="77"):
-            await ms.admin.promote(77)
         assert 77 not in [m.node for m in await ms.admin.remove(77)]
+        with pytest.raises(NotFound, match="77"):
+            await ms.admin.remove(77)
+
+
+async def test_a_leader_can_be_removed() -> None:
+    async with group_of(3) as group:
+        ms = group.client()
+        (leader,) = [m.node for m in await ms.admin.members() if m.is_leader]
+        left = await ms.admin.remove(leader)
+        assert leader not in [m.node for m in left]
+        assert len(left) == 2
+        await ms.put("/after", b"1")
