@@ -23,7 +23,7 @@ PYTEST := $(BIN)/python -m pytest
 .SUFFIXES:
 .PHONY: help install demo test check format lint types layers spelling pins style sim crash model \
 	chaos oracle coverage fuzz fuzz-short bench-kernels bench-storage bench-rpc bench-attach \
-	docs clean
+	bench-spark docs clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2} \
@@ -119,6 +119,10 @@ bench-rpc: install ## requests and bytes a second of the framed RPC
 
 bench-attach: install ## an attached process against the owner itself, on the same data
 	$(BIN)/python -m bench.attach $(BENCH_ARGUMENTS)
+
+bench-spark: install ## Spark over a table's files against plain Parquet; BENCH_ARGUMENTS="--sizes 1000000" for less
+	@$(BIN)/python scripts/require_jdk.py
+	$(BIN)/python -m bench.spark $(BENCH_ARGUMENTS)
 
 ## Tidy up
 

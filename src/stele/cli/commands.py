@@ -56,6 +56,10 @@ GROUPS = (
         ),
     ),
     Group(
+        "Work in bulk",
+        (Command("spark", "stele.cli.spark", "run a job on Spark over the database's files"),),
+    ),
+    Group(
         "Look after an installation",
         (
             Command("check", "stele.cli.check", "hold a database's parts against each other"),

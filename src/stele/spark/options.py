@@ -55,6 +55,10 @@ SECRETS = ("token",)
 
 EXCLUSIVE = (("path", "db"), ("path", "table"), ("versionAsOf", "timestampAsOf"))
 
+CATALOG_PREFIX = "option."
+CATALOG_PROPERTIES = ("provider", "owner", "comment", "collation", "external", "location")
+"""``CREATE TABLE`` gives each option a second time with this prefix, and these besides."""
+
 ENCODINGS = ("utf8", "hex")
 
 METADATA_KEY = "stele"
@@ -73,7 +77,9 @@ class ReadOptions:
         """Options as Spark hands them over."""
         given: dict[str, str] = {}
         for name, value in options.items():
-            known = _CANONICAL.get(name.lower())
+            if name.lower() in CATALOG_PROPERTIES:
+                continue
+            known = _CANONICAL.get(name.lower().removeprefix(CATALOG_PREFIX))
             if known is None:
                 near = difflib.get_close_matches(name.lower(), _CANONICAL, 1)
                 hint = f"; did you mean {_CANONICAL[near[0]]!r}?" if near else "."

@@ -30,6 +30,11 @@ def test_a_path_names_both() -> None:
     assert ReadOptions.parse({"path": "/data#users"}).address == parse().address
 
 
+def test_what_a_catalog_adds_is_overlooked() -> None:
+    given = TABLE | {"option.db": "/data", "option.startRow": "a", "owner": "me", "provider": "x"}
+    assert ReadOptions.parse(given).given == TABLE | {"startRow": "a"}
+
+
 def test_everything_can_be_said() -> None:
     request = parse(
         shape="cells",
