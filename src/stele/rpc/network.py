@@ -312,6 +312,9 @@ class SocketListener:
         except (OSError, SteleError) as error:
             audit.warning("refused %s: %s", peer, error)
             accepted.close()
+        except BaseException:  # the loop ends
+            accepted.close()
+            raise
 
 
 class SocketNetwork:
@@ -364,6 +367,9 @@ class SocketNetwork:
         except OSError as error:
             sock.close()
             stream.fail(describe_failure(str(address), error))
+        except BaseException:  # the loop ends
+            sock.close()
+            raise
 
     async def _connect_socket(self, address: Address) -> socket.socket:
         if isinstance(address, UnixAddress):
