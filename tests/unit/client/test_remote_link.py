@@ -29,7 +29,9 @@ def test_a_look_survives_a_lost_connection(tmp_path: Path) -> None:
     served = ServedBackend(ModelBackend(), tmp_path / "s")
     link = make_link(FixedLocation(served.address))
     for _ in range(3):
-        assert link.call(STATUS, Nothing(), SECOND_US, repeat=True).message.values["tables"] == 0
+        assert (
+            link.call(STATUS, Nothing(), 60 * SECOND_US, repeat=True).message.values["tables"] == 0
+        )
         served.cut()
     link.close()
     served.close()
@@ -39,7 +41,7 @@ def test_errors_of_the_store_are_not_taken_for_losses(tmp_path: Path) -> None:
     served = ServedBackend(ModelBackend(), tmp_path / "s")
     link = make_link(FixedLocation(served.address))
     with pytest.raises(TableNotFound, match="'x'"):
-        link.call(DROP, TableName("x"), SECOND_US, repeat=False)
+        link.call(DROP, TableName("x"), 60 * SECOND_US, repeat=False)
     link.close()
     served.close()
 
@@ -48,7 +50,7 @@ def test_a_store_that_has_gone_is_explained(tmp_path: Path) -> None:
     served = ServedBackend(ModelBackend(), tmp_path / "s")
     location = FixedLocation(served.address)
     link = make_link(location)
-    link.call(STATUS, Nothing(), SECOND_US, repeat=True)
+    link.call(STATUS, Nothing(), 60 * SECOND_US, repeat=True)
     served.close()
     for repeat in (True, False):
         with pytest.raises(Unavailable, match="explained"):
@@ -73,10 +75,12 @@ def test_a_store_that_moved_is_found(tmp_path: Path) -> None:
     here = ServedBackend(ModelBackend(), tmp_path / "a")
     location = FixedLocation(here.address)
     link = make_link(location)
-    link.call(STATUS, Nothing(), SECOND_US, repeat=True)
+    link.call(STATUS, Nothing(), 60 * SECOND_US, repeat=True)
     there = ServedBackend(ModelBackend(start_txn=5), tmp_path / "b")
     location.here = there.address
     here.close()
-    assert link.call(STATUS, Nothing(), SECOND_US, repeat=True).message.values["durable_txn"] == 5
+    assert (
+        link.call(STATUS, Nothing(), 60 * SECOND_US, repeat=True).message.values["durable_txn"] == 5
+    )
     link.close()
     there.close()

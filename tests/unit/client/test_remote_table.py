@@ -54,7 +54,7 @@ def test_a_schema_that_others_changed_is_noticed_by_any_answer(tmp_path: Path) -
         asks: list[Callable[[], object]] = [
             lambda: table.read_row(b"r", CellSpec()),
             lambda: table.read_rows(ReadSpec(rows=(b"r",))),
-            lambda: table.apply(put(b"r")).wait(SECOND_US),
+            lambda: table.apply(put(b"r")).wait(60 * SECOND_US),
         ]
         for number, ask in enumerate(asks):
             old = backend.table("t").schema
@@ -78,13 +78,13 @@ def test_a_table_for_a_call_with_a_deadline(tmp_path: Path) -> None:
     backend.create_table("t", Schema())
     with remote(backend, tmp_path) as (client, _):
         table = client.table("t")
-        table.apply(put(b"r")).wait(SECOND_US)
+        table.apply(put(b"r")).wait(60 * SECOND_US)
         quick = table.within(0)
         assert (quick.id, quick.name, quick.schema) == (table.id, table.name, table.schema)
         with pytest.raises(DeadlineExceeded):
             quick.read_row(b"r", CellSpec())
         with pytest.raises(DeadlineExceeded):
             quick.read_rows(ReadSpec(rows=(b"r",)))
-        found, _ = table.within(10 * SECOND_US).read_row(b"r", CellSpec(versions=None))
+        found, _ = table.within(60 * SECOND_US).read_row(b"r", CellSpec(versions=None))
         assert found is not None
         assert len(found.cells()) == 1

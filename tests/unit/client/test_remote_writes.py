@@ -65,10 +65,10 @@ def test_the_error_of_one_is_not_that_of_its_neighbours(tmp_path: Path) -> None:
     with remote(backend, tmp_path) as (client, _):
         far = client.table("t")
         pending = [far.apply(put(b"r", b"1", family)) for family in ("f", "other", "f")]
-        pending[0].wait(SECOND_US)
+        pending[0].wait(60 * SECOND_US)
         with pytest.raises(InvalidCells, match="other"):
-            pending[1].wait(SECOND_US)
-        pending[2].wait(SECOND_US)
+            pending[1].wait(60 * SECOND_US)
+        pending[2].wait(60 * SECOND_US)
 
 
 class CuttingTable(ModelTable):
@@ -114,14 +114,14 @@ def test_a_store_that_does_not_come_back_fails_all_of_them(
     backend.create_table("t", Schema())
     with remote(backend, tmp_path) as (client, served):
         far = client.table("t")
-        far.apply(put(b"r", b"0")).wait(SECOND_US)
+        far.apply(put(b"r", b"0")).wait(60 * SECOND_US)
         served.stop()
         pending = [far.apply(put(b"r", b"%d" % number)) for number in range(50)]
         for one in pending:
             with pytest.raises(Unavailable, match="explained"):
-                one.wait(10 * SECOND_US)
+                one.wait(60 * SECOND_US)
         served.start()
-        far.apply(put(b"r", b"again")).wait(10 * SECOND_US)
+        far.apply(put(b"r", b"again")).wait(60 * SECOND_US)
 
 
 class SlowTable(ModelTable):
@@ -130,7 +130,7 @@ class SlowTable(ModelTable):
     gate: threading.Event
 
     def apply(self, mutations: Any, **more: Any) -> Done:
-        self.gate.wait(10)
+        self.gate.wait(60)
         return super().apply(mutations, **more)
 
 
@@ -154,8 +154,8 @@ def test_so_much_may_be_under_way_and_no_more(
         with pytest.raises(Throttled, match="the limit is 10000"):
             far.apply(put(b"r", b"small"))
         table.gate.set()
-        large.wait(10 * SECOND_US)
-        far.apply(put(b"r", b"small")).wait(10 * SECOND_US)
+        large.wait(60 * SECOND_US)
+        far.apply(put(b"r", b"small")).wait(60 * SECOND_US)
 
 
 def test_a_write_that_is_late_says_so_and_its_lane_is_given_up(tmp_path: Path) -> None:
@@ -165,10 +165,10 @@ def test_a_write_that_is_late_says_so_and_its_lane_is_given_up(tmp_path: Path) -
         far: RemoteTable = client.table("t")
         late = far.within(SECOND_US // 5).apply(put(b"r", b"late"))
         with pytest.raises(DeadlineExceeded):
-            late.wait(10 * SECOND_US)
+            late.wait(60 * SECOND_US)
         table.gate.set()
         following = far.apply(put(b"r", b"next"))
-        following.wait(10 * SECOND_US)
+        following.wait(60 * SECOND_US)
         assert following.lane != late.lane
     assert values_of(table) == [b"late", b"next"]
 

@@ -60,7 +60,7 @@ def test_each_of_a_frame_is_answered_by_itself(tmp_path: Path) -> None:
             )
         )
         good, bad, none = link.call(
-            protocol.READ_POINTS, reads, SECOND_US, repeat=True
+            protocol.READ_POINTS, reads, 60 * SECOND_US, repeat=True
         ).message.answers
         assert good.cells is not None
         assert good.cells[0][4] == b"v"
@@ -69,7 +69,7 @@ def test_each_of_a_frame_is_answered_by_itself(tmp_path: Path) -> None:
         assert none.cells is None
         assert none.txn == backend.clock
         writes = protocol.Writes(b"c", (write(b"x", 1), write(b"y", 2, "nonsense"), write(b"z", 3)))
-        answers = link.call(protocol.WRITE, writes, SECOND_US, repeat=False).message.answers
+        answers = link.call(protocol.WRITE, writes, 60 * SECOND_US, repeat=False).message.answers
         assert [answer.error is None for answer in answers] == [True, False, True]
         assert answers[0].txn < answers[2].txn
         link.close()
@@ -81,11 +81,11 @@ def test_a_write_that_comes_again_takes_effect_once(tmp_path: Path) -> None:
     with remote(backend, tmp_path) as (_, served):
         link = link_to(served.address)
         writes = protocol.Writes(b"c", (write(b"x", 1), write(b"x", 1, lane=1)))
-        first = link.call(protocol.WRITE, writes, SECOND_US, repeat=False).message
+        first = link.call(protocol.WRITE, writes, 60 * SECOND_US, repeat=False).message
         repeated = protocol.Writes(
             b"c", tuple(msgspec.structs.replace(one, is_again=True) for one in writes.writes)
         )
-        again = link.call(protocol.WRITE, repeated, SECOND_US, repeat=False).message
+        again = link.call(protocol.WRITE, repeated, 60 * SECOND_US, repeat=False).message
         assert first == again
         assert len(table.cells) == 2
         link.close()
@@ -97,10 +97,10 @@ def test_what_an_old_connection_still_holds_is_not_taken_for_new(tmp_path: Path)
     with remote(backend, tmp_path) as (_, served):
         link = link_to(served.address)
         again = msgspec.structs.replace(write(b"x", 1), is_again=True)
-        link.call(protocol.WRITE, protocol.Writes(b"c", (again,), 2), SECOND_US, repeat=False)
+        link.call(protocol.WRITE, protocol.Writes(b"c", (again,), 2), 60 * SECOND_US, repeat=False)
         leftover = protocol.Writes(b"c", (write(b"x", 1),), 1)
         with pytest.raises(Unavailable):
-            link.call(protocol.WRITE, leftover, SECOND_US, repeat=False)
+            link.call(protocol.WRITE, leftover, 60 * SECOND_US, repeat=False)
         assert len(table.cells) == 1
         link.close()
 
@@ -112,12 +112,12 @@ def test_frames_that_do_not_add_up_are_refused(tmp_path: Path) -> None:
         link = link_to(served.address)
         without = protocol.Writes(b"c", (protocol.Write("t0", 0, 1),))
         with pytest.raises(InvalidArgument, match="attachments"):
-            link.call(protocol.WRITE, without, SECOND_US, repeat=False)
+            link.call(protocol.WRITE, without, 60 * SECOND_US, repeat=False)
         many = protocol.PointReads(
             (protocol.PointRead("t0", b"a"),) * (protocol.READS_PER_FRAME_MAX + 1)
         )
         with pytest.raises(LimitExceeded, match="257 reads"):
-            link.call(protocol.READ_POINTS, many, SECOND_US, repeat=False)
+            link.call(protocol.READ_POINTS, many, 60 * SECOND_US, repeat=False)
         link.close()
 
 
@@ -146,7 +146,7 @@ def test_a_full_store_is_waited_for_and_nothing_overtakes(tmp_path: Path) -> Non
     with remote(backend, tmp_path) as (client, _):
         table = client.table("t")
         pending = [table.apply(one_put(b"row", b"%d" % number)) for number in range(20)]
-        txns = [one.wait(10 * SECOND_US) for one in pending]
+        txns = [one.wait(60 * SECOND_US) for one in pending]
     assert txns == sorted(txns)
     assert backend.table("t").refusals == 0  # type: ignore[attr-defined]
     assert [cell.value for cell in backend.table("t").cells] == [b"%d" % n for n in range(20)]
@@ -159,9 +159,9 @@ def test_a_store_that_stays_full_is_told_at_the_deadline(tmp_path: Path) -> None
         table = client.table("t")
         backend.table("t").refusals = 1_000_000  # type: ignore[attr-defined]
         with pytest.raises(Throttled, match="memory is full"):
-            table.within(SECOND_US // 5).apply(one_put(b"r")).wait(10 * SECOND_US)
+            table.within(SECOND_US // 5).apply(one_put(b"r")).wait(60 * SECOND_US)
         backend.table("t").refusals = 0  # type: ignore[attr-defined]
-        table.apply(one_put(b"r")).wait(10 * SECOND_US)
+        table.apply(one_put(b"r")).wait(60 * SECOND_US)
     assert len(backend.table("t").cells) == 1
 
 
@@ -197,7 +197,9 @@ def test_answers_that_fill_a_frame_are_asked_for_again(
         reads = protocol.PointReads(
             tuple(protocol.PointRead("t0", b"%d" % number) for number in range(5))
         )
-        answers = link.call(protocol.READ_POINTS, reads, SECOND_US, repeat=True).message.answers
+        answers = link.call(
+            protocol.READ_POINTS, reads, 60 * SECOND_US, repeat=True
+        ).message.answers
         assert [answer.later for answer in answers] == [False, False, True, True, True]
         link.close()
 
