@@ -44,11 +44,9 @@ DATA = 2
 OFFSETS = 3
 WIDTH = 4
 TIMES = 5
-TIMES_VALID = 6
-TIMES_BIT = 7
 TXNS = 8
-TXNS_VALID = 9
-TXNS_BIT = 10
+BITMAP = 1  # behind TIMES and behind TXNS: the bitmap of those that are there,
+FIRST_BIT = 2  # and its first bit
 FAMILY = 11
 QUALIFIER = 12
 QUALIFIER_LENGTH = 13
@@ -74,7 +72,8 @@ def _own_or(column: int, kind: int, row: int, common: int) -> int:
     own = load_i64(column + 8 * kind)
     if own == 0:
         return common
-    if _is_set(load_i64(column + 8 * kind + 8), load_i64(column + 8 * kind + 16), row):
+    bitmap, first = column + 8 * (kind + BITMAP), column + 8 * (kind + FIRST_BIT)
+    if _is_set(load_i64(bitmap), load_i64(first), row):
         return load_i64(own + 8 * row)
     return common
 

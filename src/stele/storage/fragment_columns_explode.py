@@ -111,7 +111,8 @@ class NativeRows:
         for place, stamps in ((kernel.TIMES, one.times), (kernel.TXNS, one.txns)):
             if stamps is not None and stamps.null_count < len(stamps):
                 row[place] = _fixed(stamps, 8)
-                row[place + 1], row[place + 2] = _bitmap(stamps)
+                bitmap = _bitmap(stamps)
+                row[place + kernel.BITMAP], row[place + kernel.FIRST_BIT] = bitmap
 
 
 def _bitmap(array: Any) -> tuple[int, int]:

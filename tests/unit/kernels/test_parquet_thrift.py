@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Callable
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -29,6 +31,7 @@ from stele.kernels.parquet_thrift import (
     UNCOMPRESSED,
     VALUES,
     WALK_REASONS,
+    walk_chunks,
     walk_pages,
 )
 from stele.model.cells import Cell
@@ -193,3 +196,48 @@ def test_headers_must_lie_in_what_is_readable() -> None:
     assert walk(values_at) > 0
     assert found.tolist() == table
     assert walk(values_at - 1) == MALFORMED
+
+
+def chunk_sizes(data: bytes, rows: int, columns: int) -> tuple[int, list[int]]:
+    """The status of a walk over any columns, and their sizes."""
+    held, sizes = np.frombuffer(data or b"\0", np.uint8), np.zeros(columns, np.int64)
+    entry = np.zeros(TABLE_WIDTH, np.int64)
+    return walk_chunks(held.ctypes.data, len(data), rows, entry, sizes), sizes.tolist()
+
+
+def row_group(rows: int) -> tuple[bytes, list[int]]:
+    """A row group of plain, nullable and dictionary columns as pyarrow writes it."""
+    table = pa.table(
+        {
+            "a": pa.array(range(rows)),
+            "b": pa.array([None if at % 3 else f"text {at % 2}" for at in range(rows)]),
+            "c": pa.nulls(rows, pa.bool_()),
+        }
+    )
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, use_dictionary=["b"], data_page_size=64, write_batch_size=4)
+    data = sink.getvalue().to_pybytes()
+    group = pq.read_metadata(pa.BufferReader(data)).row_group(0)
+    sizes = [group.column(at).total_compressed_size for at in range(3)]
+    return data[4 : 4 + sum(sizes)], sizes
+
+
+@pytest.mark.parametrize("rows", [1, 7, 500])
+def test_columns_of_any_pages_are_measured(rows: int) -> None:
+    data, sizes = row_group(rows)
+    assert chunk_sizes(data, rows, 3) == (0, sizes)
+    assert chunk_sizes(data, rows, 2)[0] == TRAILING
+    assert chunk_sizes(data[:-1], rows, 3)[0] == TRUNCATED
+    assert chunk_sizes(data, rows + 1, 3)[0] in (MISCOUNTED, MALFORMED)
+
+
+@settings(max_examples=100)
+@given(st.data())
+def test_no_bytes_make_it_measure_outside(data: st.DataObject) -> None:
+    raw = bytearray(row_group(20)[0])
+    for _ in range(data.draw(st.integers(1, 6))):
+        raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
+    cut = bytes(raw[: data.draw(st.integers(0, len(raw)))])
+    status, sizes = chunk_sizes(cut, 20, 3)
+    assert sum(sizes) <= len(cut)
+    assert status == 0 or status in WALK_REASONS

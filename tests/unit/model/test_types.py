@@ -184,3 +184,11 @@ def test_types_are_values() -> None:
     )
     assert isinstance(hash(value_type("int8")), int)
     assert value_type("int8") != ValueType("int9", value_type("int8").codec)
+
+
+def test_checked_arrays_have_exactly_the_type() -> None:
+    checked = value_type("int64").check_array(pa.chunked_array([[1], [2]], pa.int8()))
+    assert (checked.type, checked.to_pylist()) == (pa.int64(), [1, 2])
+    for kind, wrong in (("int8", pa.array([300])), ("date32", pa.array([10**7], pa.date32()))):
+        with pytest.raises(InvalidArgument):
+            value_type(kind).check_array(wrong)

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from stele.errors import Corruption, InvalidArgument, UnsupportedFormat
+from stele.storage.fragment_columns_format import NativeColumn, NativePart
 from stele.storage.fragment_format import (
     HISTOGRAM_ENTRIES_MAX,
     HISTOGRAM_KEY_BYTES_MAX,
@@ -170,3 +171,60 @@ def test_long_rows_make_a_histogram_coarser() -> None:
 
 def test_no_rows_make_no_histogram() -> None:
     assert make_histogram([], [], []) == ()
+
+
+def file_info(number: int, **changes: Any) -> FragmentInfo:
+    fields: dict[str, Any] = {
+        "name": f"s-{number:08}.parquet",
+        "size": 1_000 * number,
+        "index": IndexPointer(1, 2, 3),
+        "summary": summary(),
+    }
+    return FragmentInfo(**{**fields, **changes})
+
+
+def test_a_companion_belongs_to_its_file() -> None:
+    companion = file_info(2, summary=summary(cells=9))
+    info = file_info(1, layout="columns", companion=companion)
+    assert info.files == (info, companion)
+    assert info.total_bytes == 3_000
+    assert companion.files == (companion,)
+    assert msgspec.json.decode(msgspec.json.encode(info), type=FragmentInfo) == info
+    plain = msgspec.json.decode(msgspec.json.encode(companion))
+    assert not {"layout", "companion"} & plain.keys(), "files of cells are described as ever"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"layout": "cells", "companion": file_info(2, summary=summary(cells=9))},
+        {"layout": "columns", "companion": file_info(2, layout="columns")},
+        {"layout": "columns", "companion": file_info(1, summary=summary(cells=9))},
+        {"layout": "columns", "companion": file_info(2)},
+    ],
+    ids=["of cells", "in columns", "itself", "no fewer cells"],
+)
+def test_impossible_companions_are_refused(changes: dict[str, Any]) -> None:
+    with pytest.raises(InvalidArgument, match="cannot have the companion"):
+        file_info(1, **changes)
+
+
+@pytest.mark.parametrize("layout", ["cells", "columns"])
+def test_native_columns_are_for_the_columns_layout(layout: str) -> None:
+    part = NativePart(
+        columns=(NativeColumn(id=16, family="f", qualifier=b"", type="bool", own_stamps=False),),
+        cells=1,
+        rows=1,
+        first_row=b"a",
+        last_row=b"a",
+        complete=True,
+    )
+    if layout == "columns":
+        whole = metadata(layout=layout, native=part)
+        assert decode_metadata(encode_metadata(whole), "f") == whole
+        assert whole.own_bounds == (1, b"a", b"a")
+        part = msgspec.UNSET  # type: ignore[assignment]
+    else:
+        assert metadata().own_bounds == (10, b"\x00a", b"\xffz")
+    with pytest.raises(InvalidArgument, match="only for it"):
+        metadata(layout=layout, native=part)

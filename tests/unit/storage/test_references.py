@@ -19,6 +19,7 @@ from stele.storage.references import (
     Reference,
     decode_references,
     encode_references,
+    file_references,
     regroup,
     restrict,
     split,
@@ -153,6 +154,23 @@ def test_what_a_merge_may_know() -> None:
     file = info(1, txn=0, erasures=Erasures(cell=1), versions_max=3)
     assert Reference(file, txn=77).facts == Facts(77, True, 3)
     assert Reference(info(1, txn=9)).facts == Facts(9, False, 2)
+
+
+def test_a_companion_is_seen_through_the_same_fence() -> None:
+    companion = info(2, txn=0, cells=9, erasures=Erasures(row=1))
+    whole = msgspec.structs.replace(info(1, txn=0), layout="columns", companion=companion)
+    reference = Reference(whole, RowRange(b"a", b"b"), ColumnSet.of(["f"]), 7)
+    file, beside = reference.parts
+    assert (file, beside.file) == (reference, companion)
+    assert (beside.rows, beside.columns, beside.txn) == (file.rows, file.columns, 7)
+    assert file.facts == Facts(7, erasures=False, versions_max=1), "of native cells alone"
+    assert beside.facts.erasures
+    plain = Reference(info(3))
+    assert list(file_references([reference, plain])) == [file, beside, plain]
+    stored = encode_references([reference])
+    assert decode_references(stored, "META") == (reference,)
+    lower, upper = split([Reference(whole)], b"m")
+    assert unite([*upper, *lower]) == (Reference(whole),)
 
 
 def test_only_a_file_without_txns_can_be_given_one() -> None:
