@@ -22,7 +22,7 @@ PYTEST := $(BIN)/python -m pytest
 .DEFAULT_GOAL := help
 .SUFFIXES:
 .PHONY: help install demo test check format lint types layers spelling pins style sim crash model \
-	chaos oracle coverage fuzz fuzz-short bench-kernels bench-storage bench-rpc bench-attach \
+	chaos oracle coverage fuzz fuzz-short bench-kernels bench-storage bench-columns bench-rpc bench-attach \
 	bench-spark docs clean
 
 help: ## print this list
@@ -75,8 +75,9 @@ docs: install ## build the documentation into site/ and fail on a broken page
 
 ## Longer proofs
 
-sim: install ## SIM_SEEDS simulated lives of a Raft group; a failure prints how to replay it
+sim: install ## SIM_SEEDS simulated lives of a Raft group and of a metastore; a failure says how to replay
 	$(BIN)/python -m stele.sim.raft_sim --seeds $(SIM_SEEDS)
+	$(BIN)/python -m stele.sim.metastore_sim --seeds $(SIM_SEEDS)
 
 crash: install ## CRASH_STATES states that a power failure may leave, for each durable writer
 	STELE_CRASH_STATES=$(CRASH_STATES) $(PYTEST) tests/crash -n $(WORKERS) --timeout 3600
@@ -113,6 +114,9 @@ bench-kernels: install ## merge, resolve, fragments and log against Arrow, Polar
 
 bench-storage: install ## the embedded store against RocksDB; BENCH_ARGUMENTS="--cells 1000000" for less
 	$(BIN)/python -m bench.storage $(BENCH_ARGUMENTS)
+
+bench-columns: install ## the columns layout against cells and plain Parquet
+	$(BIN)/python -m bench.columns $(BENCH_ARGUMENTS)
 
 bench-rpc: install ## requests and bytes a second of the framed RPC
 	$(BIN)/python -m bench.rpc
