@@ -20,7 +20,9 @@ CALLED_BY_OTHERS = re.compile(
 )
 """Names that Python, asyncio or an installed script calls and nobody here says."""
 
-STARTED_BY_NAME = re.compile(r"^stele\.(cli\.\w+|__main__|kernels\.warm|sim\.(raft|metastore)_sim)$")
+STARTED_BY_NAME = re.compile(
+    r"^stele\.(cli\.\w+|__main__|kernels\.warm|sim\.(raft|metastore)_sim)$"
+)
 """Commands, and what ``python -m`` starts in the makefile."""
 
 Declaration = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
