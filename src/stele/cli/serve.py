@@ -46,6 +46,11 @@ def configure(parser: ArgumentParser) -> None:
     first.add_argument(
         "--join", action="append", default=[], metavar="HOST:PORT", help="join the group there"
     )
+    master.add_argument(
+        "--forward",
+        action="store_true",
+        help="pass requests on to the leader, for clients that can reach this node only",
+    )
     add_tls(master)
 
 
@@ -59,6 +64,7 @@ def run(arguments: Namespace, output: Output) -> int:
         bootstrap=arguments.bootstrap,
         join=tuple(arguments.join),
         tls=tls_files(arguments),
+        forward=arguments.forward,
     )
     gc.collect()
     gc.freeze()

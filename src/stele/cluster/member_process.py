@@ -43,6 +43,8 @@ from stele.metastore.server import NodeServer, NodeServerOptions
 from stele.metastore.state.machine import StateMachine
 from stele.raft import RaftConfig
 from stele.rpc import ClientOptions, Credentials, Role, TlsFiles
+from stele.rpc.addresses import TcpAddress, parse_address
+from stele.rpc.listening import bind_tcp
 
 LOCK_FILE: Final = "LOCK"
 
@@ -68,6 +70,8 @@ class ServeOptions:
     bootstrap: bool = False
     join: tuple[str, ...] = ()
     tls: TlsFiles | None = None
+    forward: bool = False
+    """Whether a follower passes requests on instead of naming the leader."""
 
     @property
     def address(self) -> str:
@@ -106,6 +110,7 @@ class MemberProcess:
             raise DirectoryInUse(
                 f"{self._options.directory!r} is in use: another node runs there"
             ) from error
+        self._check_listen()
         await self._be_member()
         self._files.mkdir(STATE_DIRECTORY)
         state = f"{self._options.directory}/{STATE_DIRECTORY}"
@@ -114,7 +119,11 @@ class MemberProcess:
         self._server = NodeServer(
             member,
             values,
-            NodeServerOptions(listen=self._options.listen, address=self._options.address),
+            NodeServerOptions(
+                listen=self._options.listen,
+                address=self._options.address,
+                forward=self._options.forward,
+            ),
             clock=self._clock,
             random=self._random,
             credentials=self._credentials,
@@ -122,6 +131,12 @@ class MemberProcess:
         address = self._server.start()
         self._settling = asyncio.ensure_future(self._settle(member))
         return address
+
+    def _check_listen(self) -> None:
+        """Refuse an address before anything is founded."""
+        address = parse_address(self._options.listen)
+        if isinstance(address, TcpAddress):
+            bind_tcp(address, self._credentials is not None)[0].close()
 
     async def _be_member(self) -> None:
         options = self._options

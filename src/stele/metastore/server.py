@@ -21,6 +21,7 @@ from stele.env.ports import Clock, Network, Random
 from stele.errors import OutOfSpace
 from stele.metastore import events as e
 from stele.metastore.driver import Driver
+from stele.metastore.forwarding import Forwarder
 from stele.metastore.images import Images
 from stele.metastore.kv import KeyValues
 from stele.metastore.log_worker import LogJob, LogWorker
@@ -30,8 +31,8 @@ from stele.metastore.raft_service import RaftService
 from stele.metastore.service import MetastoreService
 from stele.protocol.metastore import BackupChunk
 from stele.protocol.raft import REPORT_SPACE, SpaceReport
-from stele.raft import InstallSnapshot, Message, Snapshot
-from stele.rpc import Credentials, Limits, Role, Server, ServerOptions
+from stele.raft import NOBODY, InstallSnapshot, Message, Snapshot
+from stele.rpc import Channel, Credentials, Limits, Role, Server, ServerOptions
 
 TICK_US: Final = 50_000
 """Raft's unit of time. A heartbeat takes one, an election begins after fourteen to twenty-eight."""
@@ -50,6 +51,8 @@ class NodeServerOptions:
     address: str = ""
     """Where others find it; where it listens unless said otherwise."""
     tick_us: int = TICK_US
+    forward: bool = False
+    """Whether requests that only the leader can answer are passed on to it."""
     limits: Limits = field(default_factory=Limits)
 
 
@@ -115,9 +118,13 @@ class NodeServer:
             unreachable=lambda peer: self.driver.tell(e.PeerUnreachable(peer)),
         )
         self._images = Images(member, self.driver, self._peers, self)
+        service = MetastoreService(self.driver, clock, self).bindings()
+        if options.forward:
+            forwarder = Forwarder(self._leader_channel)
+            service = tuple(forwarder.wrapped(binding) for binding in service)
         self._server = Server(
             (
-                *MetastoreService(self.driver, clock, self).bindings(),
+                *service,
                 *RaftService(self.driver, self.cluster, self._peers, self._images).bindings(),
             ),
             ServerOptions(
@@ -240,6 +247,10 @@ class NodeServer:
             self._ticking.cancel()
         if not self.ended.done():
             self.ended.set_result(reason)
+
+    def _leader_channel(self) -> Channel | None:
+        leader = self.driver.node.core.leader
+        return None if leader in (NOBODY, self.node) else self._peers.channel(leader)
 
     # What the service needs.
 

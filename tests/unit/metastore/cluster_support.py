@@ -37,6 +37,7 @@ class Group:
     def __init__(self, options: MemberOptions = OPTIONS) -> None:
         self.network: MemoryNetwork = memory_network()
         self.options = options
+        self.forward = False
         self.clock = SystemClock()
         self.disks: dict[str, MemoryFileSystem] = {}
         self.servers: dict[str, NodeServer] = {}
@@ -70,7 +71,7 @@ class Group:
         server = NodeServer(
             member,
             values,
-            NodeServerOptions(listen=address, tick_us=TICK_US),
+            NodeServerOptions(listen=address, tick_us=TICK_US, forward=self.forward),
             clock=self.clock,
             random=self._draws,
             network=self.network,
