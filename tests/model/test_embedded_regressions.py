@@ -49,6 +49,13 @@ def test_a_table_comes_back_whole_though_the_clock_is_behind_its_commits() -> No
     assert len(machine.base("t0", machine.now("t0"))) == 1
 
 
+def test_a_truncation_works_though_the_clock_is_behind_all_commits() -> None:
+    machine = machine_with_a_cell()
+    machine.come_back_with_the_clock_behind(end=0, seconds=DAY_S)
+    machine.truncate(number=0, whole=True, start=ROW, end=None)
+    assert machine.base("t0", machine.now("t0")) == []
+
+
 def test_a_schema_change_that_a_crash_cut_short_does_not_let_erasures_go_too_early() -> None:
     machine = machine_with_a_cell()
     machine.flush(number=0)
