@@ -17,6 +17,7 @@ from stele.client.backend import TableInfo, TabletInfo
 from stele.client.bulk import InputShape
 from stele.client.database import Database
 from stele.client.encoder import Columns, Key, Values
+from stele.client.metastore_aio import AsyncMetastore
 from stele.client.rows import Rows
 from stele.client.scan import Shape
 from stele.client.table import SAMPLES_DEFAULT, Table
@@ -336,6 +337,7 @@ class AsyncDatabase:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._workers = Workers()
+        self._metastore: AsyncMetastore | None = None
 
     async def tables(self, *, dropped: bool = False) -> list[str]:
         """The names of all tables, or of those that were dropped and can come back."""
@@ -380,6 +382,13 @@ class AsyncDatabase:
     ) -> AsyncTable:
         return AsyncTable(await self._workers.run(call, *args, **kwargs), self._workers)
 
+    @property
+    def metastore(self) -> AsyncMetastore:
+        """The store of paths, transactions, sessions, locks and watches below the database."""
+        if self._metastore is None:
+            self._metastore = self._database.metastore.for_coroutines()
+        return self._metastore
+
     async def status(self) -> dict[str, Any]:
         """Memory, log, cache, sessions and workers in numbers."""
         return await self._workers.run(self._database.status)
@@ -387,6 +396,8 @@ class AsyncDatabase:
     async def close(self) -> None:
         """Make everything durable and let go of the directory."""
         try:
+            if self._metastore is not None:
+                await self._metastore.close()
             await self._workers.run(self._database.close)
         finally:
             self._workers.close()

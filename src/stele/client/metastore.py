@@ -21,6 +21,7 @@ from typing import Self, TypeVar
 from stele.client.metastore_admin import MetastoreAdmin
 from stele.client.metastore_aio import SESSION_TTL_S_DEFAULT, AsyncMetastore, session_id
 from stele.client.metastore_session import AsyncLock, AsyncSession
+from stele.client.metastore_threads import ThreadsTransport
 from stele.client.metastore_transaction import AsyncMetastoreTransaction
 from stele.client.metastore_transport import Runner
 from stele.client.metastore_watch import AsyncWatch
@@ -338,6 +339,11 @@ class Metastore:
     def watch(self, path: str, end: str | None = None, *, since: int | None = None) -> Watch:
         """Every change of a key or directory after the index ``since``, or from now on."""
         return Watch(self._runner.run(self._inner.watch(path, end, since=since)), self._runner)
+
+    def for_coroutines(self) -> AsyncMetastore:
+        """The same client for asyncio; its calls wait in threads, not on the loop."""
+        transport = ThreadsTransport(self._inner.transport, self._runner)
+        return AsyncMetastore(transport, self._inner.sequence, "asyncio")
 
     def close(self) -> None:
         """Let go of all connections."""

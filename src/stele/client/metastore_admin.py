@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from stele.client.metastore_sequence import Sequence
+from stele.client.metastore_sequence import RequestNumbers
 from stele.client.metastore_transport import Transport
 from stele.errors import AlreadyExists, NotFound
 from stele.protocol.metastore import (
@@ -39,7 +39,7 @@ JOIN_S = 600.0
 class MetastoreAdmin:
     """``AsyncMetastore.admin``."""
 
-    def __init__(self, transport: Transport, sequence: Sequence) -> None:
+    def __init__(self, transport: Transport, sequence: RequestNumbers) -> None:
         self._transport = transport
         self._sequence = sequence
 

@@ -18,7 +18,7 @@ from typing import Self, TypeVar
 
 from stele.client.metastore_admin import MetastoreAdmin
 from stele.client.metastore_paths import check_value, selection
-from stele.client.metastore_sequence import Sequence
+from stele.client.metastore_sequence import RequestNumbers
 from stele.client.metastore_session import AsyncSession
 from stele.client.metastore_transaction import AsyncMetastoreTransaction
 from stele.client.metastore_transport import Transport
@@ -57,9 +57,9 @@ def seconds(timeout: Timeout) -> float:
 class AsyncMetastore:
     """A client of one metastore. Tasks share it."""
 
-    def __init__(self, transport: Transport, client: int, name: str = "") -> None:
+    def __init__(self, transport: Transport, sequence: RequestNumbers, name: str = "") -> None:
         self.transport = transport
-        self.sequence = Sequence(client)
+        self.sequence = sequence
         self.admin = MetastoreAdmin(transport, self.sequence)
         self._name = name
 

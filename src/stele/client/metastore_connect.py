@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from stele.client.metastore import Metastore
 from stele.client.metastore_aio import AsyncMetastore
 from stele.client.metastore_cluster import ClusterTransport
-from stele.client.metastore_sequence import draw_client_id
+from stele.client.metastore_sequence import RequestNumbers, draw_client_id
 from stele.env.real import SystemClock, SystemRandom
 from stele.errors import InvalidArgument
 from stele.rpc import ClientOptions, Credentials, LoopThread, Role, TlsFiles
@@ -32,7 +32,7 @@ async def connect_async(
         random=random,
         credentials=None if tls is None else Credentials(tls),
     )
-    return AsyncMetastore(transport, draw_client_id(random), who)
+    return AsyncMetastore(transport, RequestNumbers(draw_client_id(random)), who)
 
 
 def connect(

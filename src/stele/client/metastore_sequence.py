@@ -28,7 +28,7 @@ def draw_client_id(random: Random) -> int:
     return 1 + random.below((1 << CLIENT_ID_BITS) - 1)
 
 
-class Sequence:
+class RequestNumbers:
     """One for each client."""
 
     def __init__(self, client: int) -> None:

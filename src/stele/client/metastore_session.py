@@ -18,7 +18,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
-from stele.client.metastore_sequence import Sequence
+from stele.client.metastore_sequence import RequestNumbers
 from stele.client.metastore_transport import Transport
 from stele.client.waiting import US_PER_SECOND, Timeout, timeout_us
 from stele.errors import DeadlineExceeded, SessionExpired, SteleError, Throttled
@@ -45,7 +45,7 @@ class AsyncSession:
     """Made by ``AsyncMetastore.session``. Tasks share it."""
 
     def __init__(
-        self, transport: Transport, sequence: Sequence, opened: SessionResponse, sent_us: int
+        self, transport: Transport, sequence: RequestNumbers, opened: SessionResponse, sent_us: int
     ) -> None:
         self.id = opened.session
         self.ttl_us = opened.ttl_us

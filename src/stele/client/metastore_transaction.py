@@ -7,7 +7,7 @@ from typing import Self
 
 from stele.client.metastore_buffer import TransactionBuffer
 from stele.client.metastore_paths import check_value, selection
-from stele.client.metastore_sequence import Sequence
+from stele.client.metastore_sequence import RequestNumbers
 from stele.client.metastore_transport import Transport
 from stele.errors import StaleHandle
 from stele.protocol.metastore import COMMIT, GET, RANGE, GetRequest, RangeRequest
@@ -17,7 +17,7 @@ from stele.protocol.metastore_values import KeyValue, Put
 class AsyncMetastoreTransaction:
     """Made by ``AsyncMetastore.transaction``; used in an ``async with`` by one task."""
 
-    def __init__(self, transport: Transport, sequence: Sequence, timeout_s: float) -> None:
+    def __init__(self, transport: Transport, sequence: RequestNumbers, timeout_s: float) -> None:
         self._transport = transport
         self._sequence = sequence
         self._timeout_s = timeout_s

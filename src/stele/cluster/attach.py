@@ -263,5 +263,5 @@ def _attach(path: str) -> Database:
         RemoteBackend(link),
         world,
         f"the database in {path}",
-        metastore=lambda: connect(location.address()),
+        metastore=lambda: connect(location.address(), role=Role.ADMIN),
     )

@@ -16,7 +16,7 @@ from typing import Final
 
 from stele.client.metastore_admin import MetastoreAdmin
 from stele.client.metastore_cluster import ClusterTransport
-from stele.client.metastore_sequence import Sequence, draw_client_id
+from stele.client.metastore_sequence import RequestNumbers, draw_client_id
 from stele.env.ports import FileLock
 from stele.env.posix import PosixFileSystem
 from stele.env.real import SystemClock, SystemRandom
@@ -156,7 +156,7 @@ class MemberProcess:
                 )
             transport = self._transport(options.join)
             status = await MetastoreAdmin(
-                transport, Sequence(draw_client_id(self._random))
+                transport, RequestNumbers(draw_client_id(self._random))
             ).status()
             await transport.close()
             enter_group(self._files, self._random, status.cluster, OPTIONS)
@@ -165,7 +165,7 @@ class MemberProcess:
         """Make the group know this node, and where it is: as long as it takes."""
         seeds = self._options.join or tuple(member.node.core.membership.addresses.values())
         transport = self._transport(seeds or (self._options.address,))
-        admin = MetastoreAdmin(transport, Sequence(draw_client_id(self._random)))
+        admin = MetastoreAdmin(transport, RequestNumbers(draw_client_id(self._random)))
         node, address = self.server.node, self._options.address
         try:
             while True:

@@ -16,13 +16,14 @@ import inspect
 import itertools
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, Final, NoReturn, TypeVar
 
 from stele.client.metastore import Metastore
 from stele.client.metastore_aio import AsyncMetastore
 from stele.client.metastore_inline import InlineRunner, LocalAnswer, settled
+from stele.client.metastore_sequence import RequestNumbers
 from stele.client.metastore_transport import Lost
 from stele.env.paths import join
 from stele.env.ports import Clock, FileSystem, Random, Tasks, Timer
@@ -210,19 +211,20 @@ class EmbeddedNode:
 
     async def drive(self, coroutine: Coroutine[Any, Any, T], timeout_s: float | None) -> T:
         """Run a handler that waits in between; it is alone with the node while it does not."""
-        try:
-            while True:
-                with self.entered():
-                    try:
-                        waiting: LocalAnswer = coroutine.send(None)
-                    except StopIteration as end:
-                        result: T = end.value
-                        return result
-                waiting.timeout_s = timeout_s
+        while True:
+            with self.entered():
+                try:
+                    waiting: LocalAnswer = coroutine.send(None)
+                except StopIteration as end:
+                    result: T = end.value
+                    return result
+            waiting.timeout_s = timeout_s
+            try:
                 await settled(waiting)
-        finally:
-            with self._lock:  # a handler that was given up tidies up behind it
-                coroutine.close()
+            except BaseException:
+                with self._lock:
+                    _give_up(coroutine)
+                raise
 
     def binding(self, number: int) -> Binding:
         """The handler of a method."""
@@ -397,6 +399,16 @@ async def _next(stream: AsyncIterator[WatchResponse]) -> WatchResponse:
     return await anext(stream)
 
 
+class _GivenUpError(Exception):
+    """Thrown into a handler that nobody waits for, so that it tidies up behind itself. Closing it
+    would not do: up to Python 3.12 a generator counts as running if its ``anext`` was closed."""
+
+
+def _give_up(handler: Coroutine[Any, Any, Any]) -> None:
+    with suppress(_GivenUpError):
+        handler.throw(_GivenUpError())
+
+
 def _refuse_to_grow(_context: Context, _request: Any) -> NoReturn:
     raise InvalidArgument(
         "the metastore of a database in a directory has one member; run nodes of their own "
@@ -428,5 +440,6 @@ def read_machine(files: FileSystem, directory: str) -> StateMachine:
 
 def open_metastore(node: EmbeddedNode, clock: Clock) -> Metastore:
     """A client of a node in this process."""
-    inner = AsyncMetastore(EmbeddedTransport(node, clock), node.new_client_id(), "embedded")
+    numbers = RequestNumbers(node.new_client_id())
+    inner = AsyncMetastore(EmbeddedTransport(node, clock), numbers, "embedded")
     return Metastore(inner, InlineRunner())

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from stele.client.metastore_sequence import WAITING_MAX, Sequence, draw_client_id
+from stele.client.metastore_sequence import WAITING_MAX, RequestNumbers, draw_client_id
 from stele.env.real import SystemRandom
 from stele.errors import Throttled
 from stele.protocol.metastore_values import Identity
@@ -19,7 +19,7 @@ def test_s20_client_ids_are_not_drawn_twice() -> None:
 
 
 def test_what_is_answered_grows_only_up_to_the_oldest_that_waits() -> None:
-    sequence = Sequence(9)
+    sequence = RequestNumbers(9)
     with sequence.next() as first:
         assert first == Identity(9, 1, 0)
         for number in (2, 3):
@@ -30,7 +30,7 @@ def test_what_is_answered_grows_only_up_to_the_oldest_that_waits() -> None:
 
 
 def test_too_many_that_wait_are_refused() -> None:
-    sequence = Sequence(9)
+    sequence = RequestNumbers(9)
     with ExitStack() as stack:
         for _ in range(WAITING_MAX):
             stack.enter_context(sequence.next())

@@ -10,7 +10,7 @@ from typing import Any
 
 from stele.client.metastore_aio import AsyncMetastore
 from stele.client.metastore_cluster import ClusterTransport
-from stele.client.metastore_sequence import draw_client_id
+from stele.client.metastore_sequence import RequestNumbers, draw_client_id
 from stele.env.memory import SeededRandom
 from stele.env.memory_fs import MemoryFileSystem
 from stele.env.memory_network import MemoryNetwork
@@ -108,7 +108,9 @@ class Group:
             random=self._draws,
             network=self.network,
         )
-        self._clients.append(AsyncMetastore(transport, draw_client_id(self._draws), "tester"))
+        self._clients.append(
+            AsyncMetastore(transport, RequestNumbers(draw_client_id(self._draws)), "tester")
+        )
         return self._clients[-1]
 
     async def close(self) -> None:
