@@ -169,9 +169,11 @@ class Driver:
         return replaced
 
     def turn(self) -> None:
-        """Do all that there is to do now."""
+        """Do all that there is to do now, and what follows from how that went."""
         while (todo := self.node.take()) is not None:
             self._carry_out(todo)
+            if not self.node.has_news:
+                return
 
     def _carry_out(self, todo: e.Instructions) -> None:
         shell = self._shell

@@ -97,6 +97,9 @@ class Node:
         self.stopped: str | None = None
         """Why, once it has."""
 
+        self.has_news = False
+        """Something was handed in since the last ``take``; without news, another gives nothing."""
+
         self._log_start = status.first_index
         self._leading_term = 0
         self._writes: list[e.Write] = []
@@ -128,11 +131,13 @@ class Node:
 
     def handle(self, event: e.Event) -> None:
         """Take one event. A stopped node takes none."""
+        self.has_news = True
         if self.stopped is None:
             self._HANDLERS[type(event)](self, event)
 
     def take(self) -> e.Instructions | None:
         """What is to be done now; None if nothing is. Once a turn, until then."""
+        self.has_news = False
         if self.stopped is not None:
             return self._last_words(self.stopped)
         self._note_leadership()

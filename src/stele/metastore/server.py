@@ -1,17 +1,15 @@
-"""A member of a metastore as a server: one loop for Raft and KeepAlives, a thread for the log.
+"""A member of a metastore as a server: one loop for Raft and KeepAlives, threads for slow work.
 
-Everything that arrives within one turn of the loop is handed to the node together; the loop never
-waits for a disk. Groups pile up behind the sync that a thread of its own waits for. The state is
-synced, images are read and written in further threads. Whatever breaks the promise of durability
-ends the server: a member that does not know its disk must not speak.
+Everything that arrives within one turn of the loop is handed to the node together. Groups pile up
+behind the sync that runs, in a thread of its own unless the disk is quick (``log_runner``). The
+state is synced, images are read and written in further threads. Whatever breaks the promise of
+durability ends the server: a member that does not know its disk must not speak.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import queue
-import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -24,6 +22,7 @@ from stele.metastore.driver import Driver
 from stele.metastore.forwarding import Forwarder
 from stele.metastore.images import Images
 from stele.metastore.kv import KeyValues
+from stele.metastore.log_runner import LogRunner
 from stele.metastore.log_worker import LogJob, LogWorker
 from stele.metastore.member import Member
 from stele.metastore.peers import Peers
@@ -38,7 +37,6 @@ TICK_US: Final = 50_000
 """Raft's unit of time. A heartbeat takes one, an election begins after fourteen to twenty-eight."""
 
 US_PER_SECOND: Final = 1_000_000
-JOIN_S: Final = 10.0
 
 log = logging.getLogger("stele.metastore")
 
@@ -54,32 +52,6 @@ class NodeServerOptions:
     forward: bool = False
     """Whether requests that only the leader can answer are passed on to it."""
     limits: Limits = field(default_factory=Limits)
-
-
-class LogThread:
-    """Runs the jobs of the log, one after the other; ``done`` is called in the loop."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, done: Callable[[LogJob], None]) -> None:
-        self._loop = loop
-        self._done = done
-        self._jobs: queue.SimpleQueue[LogJob | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._run, name="metastore-log", daemon=True)
-        self._thread.start()
-
-    def start(self, job: LogJob) -> None:
-        """Run a job soon."""
-        self._jobs.put(job)
-
-    def close(self) -> None:
-        """End after the job that runs. Blocks."""
-        self._jobs.put(None)
-        self._thread.join(JOIN_S)
-
-    def _run(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            job.run()
-            if not self._loop.is_closed():
-                self._loop.call_soon_threadsafe(self._done, job)
 
 
 class NodeServer:
@@ -107,7 +79,7 @@ class NodeServer:
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="metastore")
         self.driver = Driver(member, self)
         self._worker = LogWorker(self.node, member.log, self.driver.install)
-        self._log_thread = LogThread(self._loop, self._job_done)
+        self._log_runner = LogRunner(self._loop, clock, self._job_done)
         self._peers = Peers(
             self.cluster,
             self.node,
@@ -155,7 +127,7 @@ class NodeServer:
         await self._server.close(grace_s)
         await self._images.close()
         await self._peers.close()
-        await self._loop.run_in_executor(None, self._log_thread.close)
+        await self._loop.run_in_executor(None, self._log_runner.close)
         self._threads.shutdown(wait=True)
         self._member.log.close()
         self._values.close()
@@ -193,14 +165,14 @@ class NodeServer:
         self._peers.send(messages)
 
     def persist(self, groups: Sequence[e.Group], base: Snapshot | None) -> None:
-        """Hand groups to the log's thread, or let them wait for it."""
+        """Hand groups to the log, or let them wait for it."""
         self._worker.add(groups, base)
         self._start_job()
 
     def _start_job(self) -> None:
         job = self._worker.next_job()
         if job is not None:
-            self._log_thread.start(job)
+            self._log_runner.start(job)
 
     def _job_done(self, job: LogJob) -> None:
         for event in self._worker.finish(job):

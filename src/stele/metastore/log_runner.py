@@ -1,0 +1,92 @@
+"""Where the jobs of the log run: in a thread while the disk is slow, in the loop while it is quick.
+
+A thread keeps the loop free, which decides on a disk that takes milliseconds. It also costs: two
+wake-ups and a dozen hand-overs of the interpreter's lock for each sync, several times what a quick
+disk needs for the sync itself. So the place follows the disk: while syncs take ``QUICK_US_MAX`` on
+average the loop runs them itself. The average forgets slowly, so that a moment without a processor
+does not look like a slow disk, and one that hangs sends the jobs back to the thread at once. Raft's
+messages of the same turn have left before the loop waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+from collections.abc import Callable
+from typing import Final
+
+from stele.env.ports import Clock
+from stele.metastore.log_worker import LogJob
+
+QUICK_US_MAX: Final = 2_000
+"""About as long as a turn of the loop under load, and a small part of a heartbeat's period."""
+
+MEMORY_SYNCS: Final = 8
+"""The last one counts for one part in so many."""
+
+JOIN_S: Final = 10.0
+
+
+class SyncPlace:
+    """Decides by how long the last syncs took."""
+
+    __slots__ = ("_average_us",)
+
+    def __init__(self) -> None:
+        self._average_us = 2 * QUICK_US_MAX
+        """A disk has to show that it is quick."""
+
+    @property
+    def is_loop(self) -> bool:
+        """Whether the next one may be waited for."""
+        return self._average_us <= QUICK_US_MAX
+
+    def note(self, took_us: int) -> None:
+        """One more has run."""
+        self._average_us += (took_us - self._average_us) // MEMORY_SYNCS
+
+
+class LogRunner:
+    """Runs jobs one after the other; ``done`` is called in the loop, in a turn of its own."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, clock: Clock, done: Callable[[LogJob], None]
+    ) -> None:
+        self._loop = loop
+        self._clock = clock
+        self._done = done
+        self._place = SyncPlace()
+        self._closed = False
+        self._jobs: queue.SimpleQueue[LogJob | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._serve, name="metastore-log", daemon=True)
+        self._thread.start()
+
+    def start(self, job: LogJob) -> None:
+        """Run a job soon. What this turn of the loop has to send is sent before."""
+        if self._place.is_loop:
+            self._loop.call_soon(self._run_here, job)
+        else:
+            self._jobs.put(job)
+
+    def close(self) -> None:
+        """End after the job that runs. Blocks."""
+        self._closed = True
+        self._jobs.put(None)
+        self._thread.join(JOIN_S)
+
+    def _run_here(self, job: LogJob) -> None:
+        if not self._closed:
+            self._run(job)
+            self._done(job)
+
+    def _serve(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            self._run(job)
+            if not self._loop.is_closed():
+                self._loop.call_soon_threadsafe(self._done, job)
+
+    def _run(self, job: LogJob) -> None:
+        began_us = self._clock.monotonic_us()
+        job.run()
+        self._place.note(self._clock.monotonic_us() - began_us)
