@@ -15,14 +15,14 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any, Final, Protocol
 
 from stele.env.ports import Clock
-from stele.errors import InvalidArgument, NotLeader, PermissionDenied
+from stele.errors import InvalidArgument, NotLeader, OutOfSpace, PermissionDenied
 from stele.metastore import commands as c
 from stele.metastore import events as e
 from stele.metastore.command_checks import checked_payload
 from stele.metastore.driver import Driver
 from stele.metastore.paths import check_key, check_range
 from stele.protocol import metastore as p
-from stele.protocol.metastore_values import Delete, Get, KeyRange, Operation
+from stele.protocol.metastore_values import Delete, Get, Identity, KeyRange, Operation, Put
 from stele.raft import NOBODY, Membership
 from stele.raft import Role as RaftRole
 from stele.rpc import Binding, Context, Role
@@ -129,6 +129,8 @@ class MetastoreService:
         self._check_operations(context, (*request.then, *request.otherwise))
         for compare in request.compares:
             self._check_access(context, c.Grant.READ, KeyRange(compare.key))
+        if not request.compares:
+            self._check_space(request.identity, request.then)
         command = c.Execute(request.identity, request.then, request.compares, request.otherwise)
         return self._propose(command, _executed)
 
@@ -136,6 +138,7 @@ class MetastoreService:
         """The end of an interactive transaction."""
         writes = tuple(write for write in request.writes if not isinstance(write, Get))
         self._check_operations(context, writes)
+        self._check_space(request.identity, writes)
         for keys in request.ranges:
             self._check_access(context, c.Grant.READ, keys)
         command = c.CommitTransaction(request.identity, request.read_index, request.ranges, writes)
@@ -146,6 +149,16 @@ class MetastoreService:
             grant = c.Grant.READ if isinstance(operation, Get) else c.Grant.WRITE
             end = operation.end if isinstance(operation, Delete) else None
             self._check_access(context, grant, KeyRange(operation.key, end))
+
+    def _check_space(self, identity: Identity, operations: Iterable[Operation]) -> None:
+        """While there is an alarm the state refuses what takes space; but even a refusal is an
+        entry, and many of them would eat up the reserve. So they are refused at the door."""
+        alarms = self._machine.alarms()
+        if not alarms or not any(isinstance(operation, Put) for operation in operations):
+            return
+        if not self._machine.is_answered(identity):
+            node, reason = next(iter(alarms.items()))
+            raise OutOfSpace(f"nothing can be put: node {node} reports {reason}")
 
     def _propose(self, command: c.Command, convert: Callable[[Any], Any]) -> Any:
         return self._driver.write(checked_payload(command), convert)

@@ -58,7 +58,7 @@ from stele.metastore.state.sessions import Sessions
 from stele.metastore.state.staging import Staged
 from stele.metastore.state.transactions import Transactions
 from stele.metastore.state.versions import Versions
-from stele.protocol.metastore_values import Changes, KeyRange, KeyValue
+from stele.protocol.metastore_values import Changes, Identity, KeyRange, KeyValue
 
 PAGE_ITEMS_MAX: Final = 10_000
 PAGE_BYTES_MAX: Final = 1 << 20
@@ -349,6 +349,10 @@ class StateMachine:
     def may(self, identity: str, grant: Grant, selected: KeyRange) -> bool:
         """Whether an identity is allowed something on all keys of a range."""
         return self._access.may(identity, grant, selected)
+
+    def is_answered(self, identity: Identity) -> bool:
+        """Whether a request was applied before, so that asking again gives its first answer."""
+        return self._retries.first_answer(identity) is not None
 
     def alarms(self) -> dict[int, str]:
         """The nodes that have no space, and what they said."""
