@@ -20,7 +20,15 @@ T = TypeVar("T")
 class LocalAnswer:
     """An answer to come, for threads; what a future is for a loop. Set once, from any thread."""
 
-    __slots__ = ("_answered", "_callbacks", "_error", "_lock", "_value", "timeout_s")
+    __slots__ = (
+        "__weakref__",
+        "_answered",
+        "_callbacks",
+        "_error",
+        "_lock",
+        "_value",
+        "timeout_s",
+    )
 
     def __init__(self, timeout_s: float | None = None) -> None:
         self.timeout_s = timeout_s

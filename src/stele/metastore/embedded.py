@@ -15,6 +15,7 @@ from __future__ import annotations
 import inspect
 import itertools
 import threading
+import weakref
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -30,6 +31,7 @@ from stele.env.ports import Clock, FileSystem, Random, Tasks, Timer
 from stele.errors import (
     InvalidArgument,
     NotFound,
+    OutcomeUnknown,
     OutOfSpace,
     SteleError,
     StorageFailed,
@@ -39,14 +41,14 @@ from stele.metastore import events as e
 from stele.metastore.commands import NOBODY, ClearAlarm, encode_command
 from stele.metastore.driver import Driver, payloads
 from stele.metastore.kv_memory import MemoryKeyValues
-from stele.metastore.log_worker import LogWorker
+from stele.metastore.log_worker import LogJob, LogWorker
 from stele.metastore.member import (
     LOG_DIRECTORY,
     MemberOptions,
     found_group,
     open_member,
 )
-from stele.metastore.node import NodeSettings
+from stele.metastore.node import DISK_FULL, NodeSettings
 from stele.metastore.raft_log import RaftLogOptions
 from stele.metastore.raft_log_recovery import nothing_found, recover
 from stele.metastore.service import MetastoreService
@@ -84,6 +86,8 @@ LOCAL: Final = PeerIdentity(frozenset({Role.ADMIN}), "embedded", Proof.KERNEL)
 """Whoever can open the directory may do everything in it."""
 
 
+_CUT_SHORT: Final = OutcomeUnknown("a write to the metastore was cut short: look what is there")
+
 HERE: Final = Context(LOCAL, LOCAL, None, 0, ())
 
 
@@ -113,6 +117,8 @@ class EmbeddedNode:
         self._ticking: Timer | None = None
         self._failure: str | None = None
         self._closed = False
+        self._is_cut_short = False
+        self._answers: weakref.WeakSet[LocalAnswer] = weakref.WeakSet()
         service = MetastoreService(self.driver, clock, self)
         self._bindings = {binding.method.number: binding for binding in service.bindings()}
         for method in (CHANGE_MEMBERS, JOIN, TRANSFER):
@@ -142,30 +148,41 @@ class EmbeddedNode:
             yield
             self._settle()
 
+    def _tell_all(self, error: SteleError) -> None:
+        """Nobody is left waiting for an answer that cannot come."""
+        for answer in list(self._answers):
+            if not answer.done():
+                answer.set_exception(error)
+
     def _check_alive(self) -> None:
         if self._closed:
-            raise Unavailable("the metastore is closed: open the database again")
+            raise _closed()
         if self._failure is not None:
             raise StorageFailed(self._failure)
 
     def _lead(self) -> None:
         """A group of one leads as soon as it can write that down."""
-        node = self.driver.node
-        if not node.leads:
-            node.core.campaign()
+        if self._is_cut_short:
+            self._start_over(_CUT_SHORT)
+        if not self.driver.node.leads:
+            self.driver.node.core.campaign()
             self._settle()
-            if not self.driver.node.leads:
-                self._check_alive()
-                raise OutOfSpace("the disk is full: the metastore takes no requests")
-        if self._member.log.space_is_short:
+        if self._member.log.space_is_short or DISK_FULL in self.driver.machine.alarms().values():
             self._look_for_space()
+        if not self.driver.node.leads:
+            self._check_alive()
+            raise OutOfSpace("the disk is full: the metastore takes no requests")
 
     def _look_for_space(self) -> None:
-        """Once there is room again, the alarm that stopped all writes is over."""
+        """While there is no room an alarm stops what takes space; once there is, it is over."""
         self._worker.tick()
-        if not self._member.log.space_is_short and self.driver.machine.alarms():
+        self._settle()  # which takes the reserve again
+        alarms = self.driver.machine.alarms()
+        if self._member.log.space_is_short and not alarms:
+            self.driver.tick(self._clock.monotonic_us(), self._clock.now_us())
+        elif alarms and not self._member.log.space_is_short:
             self.driver.write(encode_command(ClearAlarm(NOBODY, 0)), _nothing)
-            self._settle()
+        self._settle()
 
     def _settle(self) -> None:
         """Take turns and write, until there is nothing to do, or somebody else is doing it."""
@@ -174,25 +191,40 @@ class EmbeddedNode:
             job = self._worker.next_job()
             if job is None:
                 return
-            self._lock.release()
-            try:
-                job.run()
-            finally:
-                self._lock.acquire()
+            self._run(job)
             if job.is_disk_full:
-                self._start_over()
+                self._start_over(OutOfSpace("the disk is full: nothing was changed"))
                 return
             for event in self._worker.finish(job):
                 self.driver.node.handle(event)
 
-    def _start_over(self) -> None:
-        """Nothing of what waits could be written, and nobody else knows of it: it never was.
+    def _run(self, job: LogJob) -> None:
+        """Write, while others may hand in theirs.
 
-        So whoever waits can be told that nothing happened, and the node begins again from its disk.
+        An exception of the thread itself, such as Ctrl-C, leaves it open what was written. The disk
+        knows: it is read again by the next who comes.
+        """
+        self._lock.release()
+        try:
+            job.run()
+        except BaseException:
+            self._is_cut_short = True
+            self._tell_all(_CUT_SHORT)
+            raise
+        finally:
+            self._lock.acquire()
+
+    def _start_over(self, error: SteleError) -> None:
+        """Begin again from what the disk holds; whoever waits hears the error.
+
+        After a full disk nothing of what waits was written, and nobody else knows of it: it never
+        was.
         """
         self._member.log.close()
+        self._is_cut_short = True
         member = self._revive()
-        self.driver.begin_again(member, OutOfSpace("the disk is full: nothing was changed"))
+        self._is_cut_short = False
+        self.driver.begin_again(member, error)
         self._member = member
         self._worker = LogWorker(member.identity.node, member.log, self.driver.install)
 
@@ -262,7 +294,9 @@ class EmbeddedNode:
 
     def new_waiter(self) -> LocalAnswer:
         """One more who waits."""
-        return LocalAnswer()
+        answer = LocalAnswer()
+        self._answers.add(answer)
+        return answer
 
     def wake(self) -> None:
         """Whoever hands something in takes the turn: see ``entered``."""
@@ -286,6 +320,7 @@ class EmbeddedNode:
     def stopped(self, reason: str) -> None:
         """The disk is lost."""
         self._failure = reason
+        self._tell_all(StorageFailed(reason))
 
     def send(self, messages: Sequence[Message]) -> None:
         """There is nobody else."""
@@ -317,6 +352,7 @@ class EmbeddedNode:
             if self._ticking is not None:
                 self._ticking.cancel()
             self._member.log.close()
+            self._tell_all(_closed())
 
 
 class EmbeddedTransport:
@@ -418,6 +454,10 @@ def _refuse_to_grow(_context: Context, _request: Any) -> NoReturn:
 
 def _renewal(session: int, number: int) -> e.Event:
     return e.KeepAlive(number, session)
+
+
+def _closed() -> Unavailable:
+    return Unavailable("the metastore is closed: open the database again")
 
 
 def _nothing(_value: object) -> None:

@@ -45,6 +45,9 @@ from stele.raft import NOBODY, RaftCore, Ready, Role, Status
 
 MINUTE_US = 60_000_000
 
+DISK_FULL = "disk full"
+"""The reason of an alarm that ends when there is room again."""
+
 
 @dataclass(frozen=True, slots=True)
 class NodeSettings:
@@ -336,7 +339,7 @@ class Node:
 
     def _on_space_short(self, event: e.SpaceShort) -> None:
         if self.leads:
-            self._duties.raise_alarm(event.node, "disk full")
+            self._duties.raise_alarm(event.node, DISK_FULL)
         elif event.node == self.id:
             self._out.report_space = True
 

@@ -15,6 +15,7 @@ from stele.errors import (
     InvalidArgument,
     NotFound,
     OutcomeUnknown,
+    OutOfSpace,
     SnapshotTooOld,
     StorageFailed,
     Unavailable,
@@ -194,3 +195,86 @@ def test_what_makes_no_sense_is_refused() -> None:
         home.ms.put("a", b"1")
     with pytest.raises(InvalidArgument, match="bytes"):
         home.ms.put("/a", "text")  # type: ignore[arg-type]
+
+
+def test_on_a_full_disk_nothing_happens_and_what_was_refused_never_does() -> None:
+    home = Home()
+    home.ms.put("/a", b"1")
+    home.files.capacity_bytes = home.files.disk.used_bytes
+    refused = 0
+    for number in range(200):
+        try:
+            home.ms.put(f"/full/{number}", b"x" * 4_000)
+        except OutOfSpace:
+            refused += 1
+    assert refused > 150
+    assert home.ms.get("/a") is not None, "what is there can be read"
+    kept = {item.key for item in home.ms.range("/full/")}
+    assert len(kept) == 200 - refused
+    home.files.capacity_bytes = 1 << 30
+    home.ms.put("/again", b"1")
+    again = home.reopened()
+    assert {item.key for item in again.ms.range("/full/")} == kept
+    assert again.ms.get("/again") is not None
+
+
+def test_a_disk_without_any_room_is_waited_for_by_whoever_asks() -> None:
+    home = Home()
+    home.ms.put("/a", b"1")
+    home.files.delete("m/log/reserve")
+    home.files.capacity_bytes = home.files.disk.used_bytes
+    for _ in range(3):
+        with pytest.raises(OutOfSpace, match="full"):
+            home.ms.put("/b", b"x" * 10_000)
+    home.files.capacity_bytes = 1 << 30
+    home.ms.put("/c", b"1")
+    assert home.ms.get("/b") is None
+    assert home.reopened().ms.get("/c") is not None
+
+
+def test_an_alarm_does_not_outlive_the_full_disk_that_raised_it() -> None:
+    home = Home()
+    home.files.capacity_bytes = home.files.disk.used_bytes
+    home.ms.put("/a", b"x" * 4_000)  # out of the reserve
+    home.tasks.advance(2_000_000)
+    with pytest.raises(OutOfSpace, match="disk full"):
+        home.ms.put("/b", b"1")
+    home.files.capacity_bytes = 1 << 30
+    home.reopened().ms.put("/b", b"2")
+
+
+def test_who_waits_hears_of_the_end() -> None:
+    home = Home()
+    changes = home.ms.watch("/a/")
+    ends: list[Exception] = []
+
+    def listen() -> None:
+        try:
+            for _ in changes:
+                pass
+        except Unavailable as error:
+            ends.append(error)
+
+    listener = threading.Thread(target=listen)
+    listener.start()
+    home.node.close()
+    listener.join(10)
+    assert not listener.is_alive()
+    assert "closed" in str(ends[0])
+
+
+@pytest.mark.parametrize("place", ["after_write", "after_sync"])
+def test_after_a_write_that_was_cut_short_the_disk_says_what_happened(place: str) -> None:
+    home = Home()
+
+    def ctrl_c(_place: str) -> None:
+        raise KeyboardInterrupt
+
+    with armed(f"metastore.raft_log.{place}", ctrl_c), pytest.raises(KeyboardInterrupt):
+        home.ms.put("/a", b"1")
+    found = home.ms.get("/a")
+    assert found is not None
+    home.ms.put("/b", b"2")
+    again = home.reopened()
+    assert again.ms.get("/a") == found
+    assert again.ms.get("/b") is not None
