@@ -23,7 +23,7 @@ PYTEST := $(BIN)/python -m pytest
 .SUFFIXES:
 .PHONY: help install demo test check format lint types layers spelling pins style sim crash model \
 	chaos oracle coverage fuzz fuzz-short bench-kernels bench-storage bench-columns bench-rpc bench-attach \
-	bench-spark docs clean
+	bench-spark bench-metastore docs clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2} \
@@ -127,6 +127,10 @@ bench-attach: install ## an attached process against the owner itself, on the sa
 bench-spark: install ## Spark over a table's files against plain Parquet; BENCH_ARGUMENTS="--sizes 1000000" for less
 	@$(BIN)/python scripts/require_jdk.py
 	$(BIN)/python -m bench.spark $(BENCH_ARGUMENTS)
+
+bench-metastore: install ## the metastore against etcd; BENCH_ARGUMENTS="--grow" for keys, watchers, sessions
+	scripts/install_etcd.sh
+	$(BIN)/python -m bench.metastore $(BENCH_ARGUMENTS)
 
 ## Tidy up
 
