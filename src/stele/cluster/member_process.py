@@ -49,7 +49,7 @@ from stele.rpc.listening import bind_tcp
 LOCK_FILE: Final = "LOCK"
 
 OPTIONS: Final = MemberOptions(
-    raft=RaftConfig(election_ticks=14, committed_bytes_max=64 << 10),
+    raft=RaftConfig(election_ticks=10, committed_bytes_max=64 << 10),
 )
 """Small batches to apply: a turn of the loop stays within a few milliseconds."""
 

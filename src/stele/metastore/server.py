@@ -34,7 +34,7 @@ from stele.raft import NOBODY, InstallSnapshot, Message, Snapshot
 from stele.rpc import Channel, Credentials, Limits, Role, Server, ServerOptions
 
 TICK_US: Final = 50_000
-"""Raft's unit of time. A heartbeat takes one, an election begins after fourteen to twenty-eight."""
+"""Raft's unit of time. A heartbeat takes one, an election begins after ten to twenty."""
 
 US_PER_SECOND: Final = 1_000_000
 
