@@ -9,7 +9,7 @@ import pytest
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[Any]:
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("SPARK_LOCAL_IP", "127.0.0.1")
         environment.delenv("PYSPARK_PYTHON", raising=False)
@@ -22,6 +22,7 @@ def spark() -> Iterator[Any]:
                 "spark.ui.showConsoleProgress": "false",
                 "spark.sql.shuffle.partitions": "2",
                 "spark.driver.memory": "1g",
+                "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
             },
         )
         yield session

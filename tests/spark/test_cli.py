@@ -11,7 +11,7 @@ import pytest
 
 import stele
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 
 def run(*words: str) -> subprocess.CompletedProcess[str]:
@@ -19,7 +19,7 @@ def run(*words: str) -> subprocess.CompletedProcess[str]:
         [sys.executable, "-m", "stele", *words],
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=600,
         check=False,
     )
 

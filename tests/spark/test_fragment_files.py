@@ -11,8 +11,7 @@ import stele
 
 pytestmark = [
     pytest.mark.spark,
-    # PySpark's own doing, at import and at the end of a session.
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
+    # PySpark's own doing, at the end of a session.
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
 ]
 

@@ -25,8 +25,8 @@ from tests.spark.tables import (
 
 pytestmark = [
     pytest.mark.spark,
-    # PySpark's own doing, at import and at the end of a session.
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
+    pytest.mark.timeout(900),
+    # PySpark's own doing, at the end of a session.
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
 ]
 

@@ -12,8 +12,8 @@ import stele
 
 pytestmark = [
     pytest.mark.spark,
-    # PySpark's own doing, at import and at the end of a session.
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
+    pytest.mark.timeout(900),
+    # PySpark's own doing, at the end of a session.
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
 ]
 

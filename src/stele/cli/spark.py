@@ -12,7 +12,6 @@ from stele.cli.output import Output
 from stele.cli.tables import add_database, open_database, positive
 from stele.cli.values import plain, word
 from stele.client.database import Database
-from stele.errors import InvalidArgument
 
 QUIET = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
 
@@ -46,19 +45,15 @@ def run(arguments: Namespace, output: Output) -> int:
 
 def sql(session: Any, database: Database, arguments: Namespace, output: Output) -> None:
     """Run a query in Spark SQL over the tables it names."""
-    from pyspark.errors import PySparkException
-
     from stele import spark as ss
+    from stele.spark.queries import run_query
 
     for name in named_tables(arguments.query, database.tables()):
         shape = "rows" if _has_lines(database, name) else "cells"
         ss.view(session, database.table(name), shape=shape)
-    try:
-        for line in session.sql(arguments.query).limit(arguments.limit).collect():
-            value = {name: plain(field) for name, field in line.asDict(recursive=True).items()}
-            output.record(value, "  ".join(word(field) for field in line))
-    except PySparkException as error:
-        raise InvalidArgument(f"Spark refuses the query: {error}") from error
+    for line in run_query(session, arguments.query, arguments.limit):
+        value = {name: plain(field) for name, field in line.asDict(recursive=True).items()}
+        output.record(value, "  ".join(word(field) for field in line))
 
 
 def named_tables(query: str, tables: list[str]) -> list[str]:

@@ -1,0 +1,26 @@
+"""What Spark says of a bad query is one sentence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+
+from stele.errors import InvalidArgument
+from stele.spark.queries import run_query
+
+
+class Refusing:
+    """A session that knows no table; the real one is asked in ``tests/spark/test_cli.py``."""
+
+    def sql(self, query: str) -> Any:
+        raise PySparkException(f"[TABLE_OR_VIEW_NOT_FOUND] {query}\n'Project [*]\n+- ...")
+
+
+def test_a_refusal_is_one_sentence() -> None:
+    with pytest.raises(InvalidArgument) as refused:
+        run_query(Refusing(), "SELECT * FROM nothing", 10)
+    assert str(refused.value) == (
+        "Spark refuses the query: [TABLE_OR_VIEW_NOT_FOUND] SELECT * FROM nothing"
+    )
