@@ -27,7 +27,7 @@ from stele.client.metastore_transport import Runner
 from stele.client.metastore_watch import AsyncWatch
 from stele.client.waiting import Timeout, timeout_us
 from stele.errors import Conflict, DeadlineExceeded
-from stele.protocol.metastore import ExecuteResponse, MemberInfo, StatusResponse
+from stele.protocol.metastore import AccessRule, ExecuteResponse, MemberInfo, StatusResponse
 from stele.protocol.metastore_values import Changes, Compare, KeyValue, Operation
 
 T = TypeVar("T")
@@ -243,6 +243,18 @@ class Admin:
     def set_quota(self, limit_bytes: int) -> int:
         """The most bytes of keys, values and history; 0 for no limit."""
         return self._runner.run(self._inner.set_quota(limit_bytes))
+
+    def set_acl(self, directory: str, *rules: AccessRule) -> int:
+        """Replace the access rules of a directory; none removes them."""
+        return self._runner.run(self._inner.set_acl(directory, *rules))
+
+    def switch_acl(self, *, enabled: bool) -> int:
+        """Turn access rules on or off."""
+        return self._runner.run(self._inner.switch_acl(enabled=enabled))
+
+    def join(self, node: int, address: str) -> tuple[MemberInfo, ...]:
+        """Make a node a voter: a learner first, until it has caught up. May be repeated."""
+        return self._runner.run(self._inner.join(node, address))
 
 
 class Metastore:

@@ -9,7 +9,8 @@ import pytest
 from stele.client import metastore as sync
 from stele.client import metastore_aio, metastore_session, metastore_transaction, metastore_watch
 from stele.client.metastore_admin import MetastoreAdmin
-from stele.errors import Conflict, DeadlineExceeded
+from stele.errors import Conflict, DeadlineExceeded, InvalidArgument
+from stele.protocol.metastore import AccessRule
 from stele.protocol.metastore_values import Compare, CompareField, Put, Relation
 from tests.unit.metastore.embedded_support import Home
 
@@ -34,6 +35,8 @@ def test_every_name_has_its_counterpart(ours: type, theirs: type) -> None:
 
     mine, others = names(ours), names(theirs)
     assert set(mine) <= set(others)
+    if ours is sync.Admin:
+        assert set(mine) == set(others)
     for name, parameters in mine.items():
         assert parameters == others[name], name
 
@@ -61,6 +64,11 @@ def test_everything_works_from_a_thread() -> None:
         (member,) = ms.admin.members()
         assert member.is_leader
         ms.admin.set_quota(1 << 20)
+        ms.admin.set_acl("/", AccessRule("admin/embedded", "rwla"))
+        ms.admin.switch_acl(enabled=True)
+        ms.put("/still", b"allowed")
+        with pytest.raises(InvalidArgument, match="one member"):
+            ms.admin.join(5, "127.0.0.1:1")
 
 
 def test_a_transaction_is_run_again_until_it_fits() -> None:
