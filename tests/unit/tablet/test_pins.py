@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import random
+import threading
+from pathlib import Path
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import stele
 from stele.cluster.embedded import EmbeddedBackend
 from stele.cluster.embedded_table import EmbeddedTable
 from stele.env.failpoints import SimulatedCrash, armed, crash
 from stele.env.memory import MemoryClock
+from stele.env.posix import PosixFileSystem
 from stele.errors import AlreadyExists, InvalidArgument, NotFound, SnapshotTooOld
 from stele.model.cells import Cell, batch_to_cells
 from stele.model.groups import Group
@@ -262,3 +269,56 @@ def test_every_plan_reads_what_a_scan_read_at_its_txn(steps: list[tuple[str, int
     for plan, expected in pinned:
         assert read(backend, plan) == expected
         assert plan.tablets[0].rows.start == EVERYTHING.start
+
+
+def test_pins_are_right_while_everything_goes_on(tmp_path: Path) -> None:
+    """Writers, flushes, compactions, splits and the collector, all at once."""
+    with stele.open(tmp_path) as db:
+        table = db.create_table("t", TWO_GROUPS)
+        backend: Any = table.core.backend
+        stop, failures = threading.Event(), []
+
+        def disturb(number: int) -> None:
+            dice = random.Random(number)
+            try:
+                while not stop.is_set():
+                    row = b"k%02d" % dice.randrange(40)
+                    step = dice.random()
+                    if step < 0.8:
+                        table.put(row, {f"{dice.choice('fg')}:q": dice.randbytes(3)})
+                    elif step < 0.9:
+                        table.delete(row)
+                    elif step < 0.94:
+                        table.flush()
+                    elif step < 0.97:
+                        table.compact((row, None))
+                    elif step < 0.98:
+                        table.split(row)
+                    else:
+                        backend._backend.store.collect_garbage()
+            except Exception as error:  # noqa: BLE001 -- shown below
+                failures.append(error)
+
+        threads = [threading.Thread(target=disturb, args=(number,)) for number in range(3)]
+        for thread in threads:
+            thread.start()
+        plans = []
+        for _ in range(15):
+            plan = backend.pin(None, HOUR_US)
+            plans.append((plan, table.scan(at=plan.txn, versions=None).to_arrow()))
+        stop.set()
+        for thread in threads:
+            thread.join()
+        assert not failures
+        for _ in range(2):
+            backend._backend.store.collect_garbage()
+        for plan, expected in plans:
+            files = PosixFileSystem(plan.location)
+            reader = PlanReader(files, "", plan.txn, plan.schema.served)
+            found = [
+                cell
+                for part in plan.tablets
+                for block in reader.read(part.references, part.rows, ALL_VERSIONS)
+                for cell in batch_to_cells(block.batch)
+            ]
+            assert found == batch_to_cells(expected)
