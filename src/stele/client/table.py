@@ -18,6 +18,7 @@ from stele.client.encoder import Columns, Key, Values
 from stele.client.rows import Rows
 from stele.client.scan import Scan, Shape
 from stele.client.table_core import Filters, TableCore, listed, number, selection, text
+from stele.client.table_files import TableFiles, table_files
 from stele.client.times import At, Moment, TimeRange
 from stele.client.transaction import Transaction
 from stele.client.updates import Conditions, append, condition_columns, conditional, increment
@@ -310,6 +311,14 @@ class Table:
         """Remove all cells of ``rows``, or of the table, and their history."""
         self.core.handle.check()
         self.core.backend.truncate(self.core.encoder.range(rows))
+
+    def files(self, *, at: At = None, lease: str = "1h") -> TableFiles:
+        """The table's Parquet files as of now, or of ``at``, for DuckDB, Polars and others.
+
+        ``paths()`` are files that need no merge, ``rest()`` is Arrow with the cells of all others.
+        They stay until they are released, at the end of a ``with``, or ``lease`` is over.
+        """
+        return table_files(self.core, self.core.cell_spec(None, 1, None, (), None, at).at, lease)
 
     # Snapshots.
 

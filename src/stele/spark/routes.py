@@ -17,28 +17,20 @@ Row ranges and columns are looked at first: what a read does not ask for cannot 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 import msgspec
 
 from stele.model.column_set import ColumnSet
 from stele.model.ranges import RowRange
 from stele.spark.requests import ReadRequest
-from stele.storage.fragment_format import CELLS_LAYOUT, FragmentInfo
+from stele.storage.clean_files import Routes, holds_cells, split_clean
+from stele.storage.fragment_format import FragmentInfo
 from stele.storage.read_plan import ReadPlan, TabletPlan
 from stele.storage.reference_streams import first_row, last_row
-from stele.storage.references import Reference, References, unite
+from stele.storage.references import Reference
 
 NATIVE_RANGES_MAX = 64
 """Row ranges that are given to Spark as a condition; more are quicker for the kernels."""
-
-
-@dataclass(frozen=True, slots=True)
-class Routes:
-    """A plan in two parts: together they are complete, and no cell is in both."""
-
-    clean: tuple[FragmentInfo, ...]
-    merged: tuple[TabletPlan, ...]
 
 
 def never(_file: FragmentInfo) -> bool:
@@ -54,30 +46,8 @@ def choose_routes(
     if request.spec.filters or len(request.spec.ranges) > NATIVE_RANGES_MAX:
         return Routes((), wanted)
     in_cells = request.shape == "cells"
-    is_fit = _holds_cells if in_cells else holds_lines
-    alone = {
-        tablet.rows: {
-            reference
-            for reference in _uncrowded(tablet.references, by_columns=in_cells)
-            if reference.txn is None and reference.txn_max <= plan.txn and is_fit(reference.file)
-        }
-        for tablet in wanted
-    }
-    united = unite(reference for references in alone.values() for reference in references)
-    whole = {ref.file.name: ref.file for ref in united if ref.shows_whole_file}
-    merged = (
-        msgspec.structs.replace(
-            tablet,
-            references=tuple(
-                reference
-                for reference in tablet.references
-                if reference.file.name not in whole or reference not in alone[tablet.rows]
-            ),
-        )
-        for tablet in wanted
-    )
-    clean = sorted(whole.values(), key=lambda file: file.summary.first_row)
-    return Routes(tuple(clean), tuple(tablet for tablet in merged if tablet.references))
+    is_fit = holds_cells if in_cells else holds_lines
+    return split_clean(wanted, plan.txn, is_fit, by_columns=in_cells)
 
 
 def relevant(plan: ReadPlan, request: ReadRequest) -> tuple[TabletPlan, ...]:
@@ -104,20 +74,3 @@ def _matters(reference: Reference, ranges: Sequence[RowRange], columns: ColumnSe
     low, high = first_row(reference), last_row(reference)
     in_rows = any(part.start <= high and (part.end is None or low < part.end) for part in ranges)
     return in_rows and reference.columns.overlaps(columns)
-
-
-def _holds_cells(file: FragmentInfo) -> bool:
-    return file.layout == CELLS_LAYOUT and file.summary.is_clean
-
-
-def _uncrowded(references: References, *, by_columns: bool) -> Iterable[Reference]:
-    """The references that no other one overlaps: in rows and columns, or in rows alone."""
-    crowded: set[Reference] = set()
-    reach: list[Reference] = []
-    for reference in sorted(references, key=first_row):
-        reach = [other for other in reach if last_row(other) >= first_row(reference)]
-        for other in reach:
-            if not by_columns or other.columns.overlaps(reference.columns):
-                crowded |= {other, reference}
-        reach.append(reference)
-    return (reference for reference in references if reference not in crowded)

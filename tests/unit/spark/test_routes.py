@@ -14,7 +14,8 @@ from stele.model.columns import ColumnSelection
 from stele.model.predicates import ScanSpec
 from stele.model.ranges import EVERYTHING, RowRange
 from stele.spark.requests import ReadRequest
-from stele.spark.routes import NATIVE_RANGES_MAX, Routes, choose_routes, inside, relevant
+from stele.spark.routes import NATIVE_RANGES_MAX, choose_routes, inside, relevant
+from stele.storage.clean_files import Routes
 from stele.storage.read_plan import TabletPlan
 from stele.storage.references import Reference
 from tests.unit.spark.plans import TXN, file, plan_of, shown, tablet
