@@ -29,10 +29,7 @@ WIDER = {"int32": "int64", "string": "binary"}
 
 
 class TypedMachine(EmbeddedMachine):
-    """All rules but those of clocks, and those that change which columns are declared."""
-
-    clock_steps_back = None
-    come_back_with_the_clock_behind = None
+    """All rules, and those that change which columns are declared."""
 
     def __init__(self) -> None:
         self.checked: set[str] = set()
