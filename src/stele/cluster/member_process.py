@@ -40,7 +40,7 @@ from stele.metastore.member import (
     open_member,
 )
 from stele.metastore.server import NodeServer, NodeServerOptions
-from stele.metastore.state.machine import StateMachine
+from stele.metastore.state.machine import HELD_CHANGES_MAX, StateMachine
 from stele.raft import RaftConfig
 from stele.rpc import ClientOptions, Credentials, Role, TlsFiles
 from stele.rpc.addresses import TcpAddress, parse_address
@@ -115,7 +115,8 @@ class MemberProcess:
         self._files.mkdir(STATE_DIRECTORY)
         state = f"{self._options.directory}/{STATE_DIRECTORY}"
         values = RocksKeyValues(state, PosixFileSystem(state))
-        member = open_member(self._files, self._random, StateMachine(values), OPTIONS)
+        machine = StateMachine(values, HELD_CHANGES_MAX)
+        member = open_member(self._files, self._random, machine, OPTIONS)
         self._server = NodeServer(
             member,
             values,

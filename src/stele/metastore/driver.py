@@ -95,7 +95,7 @@ class Driver:
     def write(self, payload: bytes, convert: Convert) -> Any:
         """A command for the log; its answer goes through ``convert``. Refusals are raised."""
         request = self._next()
-        waiter = self._wait(request, lambda answer: convert(raise_if_refused(answer)))
+        waiter = self._wait(request, convert)
         self.node.handle(e.Write(request, payload))
         self._shell.wake()
         return waiter
@@ -199,6 +199,7 @@ class Driver:
         for image in todo.send_images:
             shell.send_image(image.message)
         if todo.sync_state:
+            self.machine.write()
             shell.sync_state()
         if todo.report_space:
             shell.report_space(todo.report_space)
@@ -208,8 +209,9 @@ class Driver:
     def _apply(self, todo: e.Instructions) -> None:
         effects = self.machine.apply(payloads(todo.apply))
         self.node.handle(e.Applied(todo.apply, tuple(effects), self._is_over_quota()))
+        is_watched = len(self.hub) > 0
         for effect in effects:
-            if effect.changes:
+            if is_watched and effect.changes:
                 self.hub.publish(Changes(effect.index, effect.changes))
             if effect.granted or effect.ended:
                 self._settle_locks(effect)
@@ -232,7 +234,7 @@ class Driver:
         if waiter is None or waiter.done():
             return
         try:
-            result = convert(value)
+            result = convert(raise_if_refused(value))
         except SteleError as error:
             waiter.set_exception(error)
         else:

@@ -46,6 +46,8 @@ TICK_MS = 15
 CHUNK_PATIENCE_MS = 100
 CHUNK_TRIES = 3
 RETRY_MS = 40
+HELD_CHANGES_MAX = 40
+"""A dozen writes: enough for images, syncs and crashes to find some of them unwritten."""
 
 OPTIONS = MemberOptions(
     RaftConfig(
@@ -224,7 +226,7 @@ class MetastoreHost:
     def start(self) -> None:
         """Begin a new life from the disk. Raises what the product raises when that cannot be."""
         dice = SeededRandom(self._world.draw(1 << 30))
-        machine = StateMachine(MemoryKeyValues(self.fs, STATE_FILE))
+        machine = StateMachine(MemoryKeyValues(self.fs, STATE_FILE), HELD_CHANGES_MAX)
         member = open_member(self.fs, dice, machine, OPTIONS)
         self.member = member
         self.driver = Driver(member, self)

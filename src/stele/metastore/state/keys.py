@@ -43,11 +43,6 @@ _TWO_NUMBERS: Final = struct.Struct(">QQ")
 NUMBER_BYTES: Final = _NUMBER.size
 
 
-def number(value: int) -> bytes:
-    """A number whose bytes sort as it does."""
-    return _NUMBER.pack(value)
-
-
 def number_in(data: bytes, offset: int) -> int:
     """The number that stands at an offset."""
     found: int = _NUMBER.unpack_from(data, offset)[0]
@@ -84,6 +79,11 @@ def _bound(text: str) -> bytes:
 def history_key(path: str, index: int) -> bytes:
     """Where a version is once it is not the newest."""
     return _HISTORY + path.encode() + b"\0" + _NUMBER.pack(index)
+
+
+def superseded_key(stored: bytes, index: int) -> bytes:
+    """The same, of a key that is at hand as ``value_key`` gave it."""
+    return _HISTORY + stored[1:-1] + _NUMBER.pack(index)
 
 
 def history_bounds(path: str, index: int) -> tuple[bytes, bytes]:

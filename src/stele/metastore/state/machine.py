@@ -64,6 +64,10 @@ PAGE_ITEMS_MAX: Final = 10_000
 PAGE_BYTES_MAX: Final = 1 << 20
 """A page ends behind the value that reaches this."""
 
+HELD_CHANGES_MAX: Final = 2048
+"""For a store whose batches are worth saving: what several calls of ``apply`` change is written as
+one batch of about this size, which takes some milliseconds."""
+
 
 class Page(msgspec.Struct, frozen=True):
     """A part of a range, in the order that was asked for."""
@@ -84,10 +88,16 @@ class Usage(NamedTuple):
 
 
 class StateMachine:
-    """One replica's state. Not thread-safe; an export may be read in another thread."""
+    """One replica's state. Not thread-safe; an export may be read in another thread.
 
-    def __init__(self, values: KeyValues):
+    Up to ``held_changes_max`` changes stay in memory before they are written together. A crash
+    loses them as it loses what was written and not synced: the log has their entries, and the
+    applied index, which is written with them, says from where on.
+    """
+
+    def __init__(self, values: KeyValues, held_changes_max: int = 0):
         self._values = values
+        self._held_changes_max = held_changes_max
         self._commands: dict[type, Callable[[Footprint, Any], Answer]] = {
             Execute: self._execute,
             CommitTransaction: self._commit,
@@ -109,6 +119,7 @@ class StateMachine:
     def _load(self) -> None:
         self._staged = Staged(self._values)
         self._header = load_header(self._values)
+        self._written_index = self._header.applied_index
         self._versions = Versions(self._staged, self._header)
         self._locks = Locks(self._staged)
         self._sessions = Sessions(self._staged, self._versions, self._locks)
@@ -125,7 +136,7 @@ class StateMachine:
     # Applying.
 
     def apply(self, entries: Iterable[tuple[int, bytes]]) -> list[Effects]:
-        """Apply committed entries, in order, as one batch together with the applied index.
+        """Apply committed entries, in order, and write them in a batch with the applied index.
 
         An empty payload stands for an entry that is no command. Entries that are applied already
         are a mistake of the caller.
@@ -138,10 +149,24 @@ class StateMachine:
             else:
                 effects.append(Effects(index, None))
             self._header.applied_index = index
-        if effects:
-            self._staged.put(keys.HEADER, encode_header(self._header))
-            self._staged.flush()
+        if self._is_write_due():
+            self.write()
         return effects
+
+    def _is_write_due(self) -> bool:
+        # What gives up history walks through the changelog: the less lies above the store, the
+        # shorter it takes.
+        held = len(self._staged.changes) + self._retries.unsaved
+        return held >= self._held_changes_max or self._versions.is_forgetting
+
+    def write(self) -> None:
+        """Hand what was applied to the store. Whoever syncs in another thread does so before."""
+        if self._header.applied_index == self._written_index:
+            return
+        self._retries.save()
+        self._staged.put(keys.HEADER, encode_header(self._header))
+        self._staged.flush()
+        self._written_index = self._header.applied_index
 
     def _apply(self, index: int, command: Command) -> Effects:
         identity = command.identity
@@ -155,7 +180,8 @@ class StateMachine:
         footprint = Footprint(index)
         answer = self._commands[type(command)](footprint, command)
         self._versions.conclude(footprint)
-        self._versions.forget_beside()
+        if self._versions.is_forgetting:
+            self._versions.forget_beside()
         if identity.client:
             self._retries.remember(index, identity, answer)
         return footprint.effects(answer)
@@ -167,13 +193,16 @@ class StateMachine:
         return first
 
     def _execute(self, footprint: Footprint, command: Execute) -> Answer:
-        succeeded = all(self._transactions.holds(compare) for compare in command.compares)
+        succeeded = not command.compares or self._transactions.all_hold(command.compares)
         branch = command.success if succeeded else command.failure
         refused = self._transactions.why_not(branch, command.identity.client)
         if refused is not None:
             return refuse(refused)
         do = self._transactions.do
-        results = tuple([do(footprint, operation) for operation in branch])
+        if len(branch) == 1:
+            results: tuple[Any, ...] = (do(footprint, branch[0]),)
+        else:
+            results = tuple([do(footprint, operation) for operation in branch])
         return Executed(footprint.index, succeeded, results)
 
     def _commit(self, footprint: Footprint, command: CommitTransaction) -> Answer:
@@ -305,6 +334,7 @@ class StateMachine:
         """The first keys of a range, or with ``reverse`` the last ones, as many as fit a page."""
         if at is not None:
             self._check_index(at)
+        self.write()  # two sorted runs are merged slower than one is read
         index = self._header.applied_index if at is None else at
         count_max = min(limit, PAGE_ITEMS_MAX) if limit > 0 else PAGE_ITEMS_MAX
         items: list[KeyValue] = []
@@ -328,7 +358,10 @@ class StateMachine:
 
         ``SnapshotTooOld`` when some of them are given up already.
         """
-        return self._versions.history(after, limit) if after < self._header.applied_index else []
+        if after >= self._header.applied_index:
+            return []
+        self.write()
+        return self._versions.history(after, limit)
 
     def sessions(self) -> tuple[SessionInfo, ...]:
         """All sessions that have not ended, oldest first."""
@@ -370,6 +403,7 @@ class StateMachine:
 
         The moment is that of the call; the chunks may be taken later and in another thread.
         """
+        self.write()
         return write_image(self._values.view())
 
     def replace(self, chunks: Iterable[bytes]) -> None:
@@ -378,7 +412,7 @@ class StateMachine:
         self._load()
 
     def sync(self) -> None:
-        """Make what was applied before the call durable; may run in a thread of its own."""
+        """Make durable what was written before the call; may run in a thread of its own."""
         self._values.sync()
 
     def restore(self, index_offset: int) -> int:
@@ -396,8 +430,7 @@ class StateMachine:
         self._retries.clear()
         self._header.applied_index = footprint.index
         self._header.incarnation += 1
-        self._staged.put(keys.HEADER, encode_header(self._header))
-        self._staged.flush()
+        self.write()
         self._values.sync()
         return footprint.index
 

@@ -5,10 +5,14 @@ numbers its requests from 1 and has at most ``IN_FLIGHT_MAX`` that it does not k
 so what is kept is bounded. Beyond ``CLIENTS_MAX`` clients the one that was silent longest is
 forgotten as a whole. A client that is not known may only begin with low numbers; one that was
 forgotten and goes on is told so, rather than served as if its request were new.
+
+Most clients have their answer before the batch is written in which it stands. An answer is stored
+only if it is still asked for then.
 """
 
 from __future__ import annotations
 
+import struct
 from typing import Final
 
 from stele.errors import Conflict, InvalidArgument, LimitExceeded, StaleHandle, SteleError
@@ -20,7 +24,8 @@ from stele.protocol.metastore_values import Identity
 IN_FLIGHT_MAX: Final = 1024
 CLIENTS_MAX: Final = 10_000
 
-_PREFIX_BYTES: Final = 2 * keys.NUMBER_BYTES
+_STAMP: Final = struct.Struct(">QQ")
+"""The index of the request, and up to where its client had its answers; the answer follows."""
 
 
 class KnownClient:
@@ -39,6 +44,8 @@ class Retries:
     def __init__(self, staged: Staged):
         self._staged = staged
         self._clients: dict[int, KnownClient] = {}
+        self._latest = 0
+        self._unsaved: dict[tuple[int, int], tuple[int, int, Answer]] = {}
         self._load()
 
     def _load(self) -> None:
@@ -47,10 +54,11 @@ class Retries:
             client = keys.number_in(stored, 1)
             known = self._clients.setdefault(client, KnownClient())
             known.answers[keys.number_in(stored, 1 + keys.NUMBER_BYTES)] = decode_answer(
-                data[_PREFIX_BYTES:]
+                data[_STAMP.size :]
             )
-            known.answered = max(known.answered, keys.number_in(data, keys.NUMBER_BYTES))
-            last_use[client] = max(last_use.get(client, 0), keys.number_in(data, 0))
+            index, answered = _STAMP.unpack_from(data)
+            known.answered = max(known.answered, answered)
+            last_use[client] = max(last_use.get(client, 0), index)
         by_silence = sorted(last_use, key=last_use.__getitem__)
         self._clients = {client: self._clients[client] for client in by_silence}
 
@@ -82,23 +90,44 @@ class Retries:
     def remember(self, index: int, identity: Identity, answer: Answer) -> None:
         """Keep an answer, and let go of those that the client has."""
         client, sequence, answered = identity.client, identity.sequence, identity.answered
-        known = self._clients.pop(client, None) or KnownClient()
-        self._clients[client] = known
+        known = self._clients.get(client)
+        if known is None or client != self._latest:
+            known = self._now_latest(client)
         for kept in range(known.answered + 1, answered + 1):
             if known.answers.pop(kept, None) is not None:
-                self._staged.changes[keys.retry_key(client, kept)] = None
+                self._let_go(client, kept)
             known.answered = kept
         known.answers[sequence] = answer
-        self._staged.changes[keys.retry_key(client, sequence)] = (
-            keys.number(index) + keys.number(known.answered) + encode_answer(answer)
-        )
+        self._unsaved[client, sequence] = (index, known.answered, answer)
+
+    def _now_latest(self, client: int) -> KnownClient:
+        known = self._clients.pop(client, None) or KnownClient()
+        self._clients[client] = known
+        self._latest = client
         if len(self._clients) > CLIENTS_MAX:
-            oldest = next(iter(self._clients))
-            self._forget(oldest)
+            self._forget(next(iter(self._clients)))
+        return known
 
     def _forget(self, client: int) -> None:
         for sequence in self._clients.pop(client).answers:
-            self._staged.delete(keys.retry_key(client, sequence))
+            self._let_go(client, sequence)
+
+    def _let_go(self, client: int, sequence: int) -> None:
+        if self._unsaved.pop((client, sequence), None) is None:
+            self._staged.changes[keys.retry_key(client, sequence)] = None
+
+    @property
+    def unsaved(self) -> int:
+        """How many answers the batch does not hold yet."""
+        return len(self._unsaved)
+
+    def save(self) -> None:
+        """Take the answers that may still be asked for into the batch."""
+        changes = self._staged.changes
+        for (client, sequence), (index, answered, answer) in self._unsaved.items():
+            stamp = _STAMP.pack(index, answered)
+            changes[keys.retry_key(client, sequence)] = stamp + encode_answer(answer)
+        self._unsaved.clear()
 
     def clear(self) -> None:
         """Forget all clients."""

@@ -1,7 +1,8 @@
 """The batch that is being made, and a view of the store as if it were already written.
 
-Entries that are committed together are applied into one batch. Each must see what those before it
-did, so reads look at the batch first and then at the store.
+Entries that are applied one after the other go into one batch. Each must see what those before it
+did, so reads look at the batch first and then at the store. Between the two lies the batch before,
+kept only because what was written a moment ago is what is read next, and a dictionary is quicker.
 """
 
 from __future__ import annotations
@@ -16,17 +17,20 @@ from stele.metastore.kv import KeyValues
 class Staged:
     """A ``Reader`` of the store with the changes that were not written yet."""
 
-    __slots__ = ("_values", "changes")
+    __slots__ = ("_values", "_written", "changes")
 
     def __init__(self, values: KeyValues):
         self._values = values
         self.changes: dict[bytes, bytes | None] = {}
         """What will be written; ``None`` deletes. ``put`` and ``delete`` are for those who do it
         rarely: the hot path writes into it."""
+        self._written: dict[bytes, bytes | None] = {}
 
     def get(self, key: bytes) -> bytes | None:
         if key in self.changes:
             return self.changes[key]
+        if key in self._written:
+            return self._written[key]
         return self._values.get(key)
 
     def put(self, key: bytes, value: bytes) -> None:
@@ -50,7 +54,7 @@ class Staged:
     def flush(self) -> None:
         """Write the batch and begin the next one."""
         self._values.write(self.changes)
-        self.changes = {}
+        self._written, self.changes = self.changes, {}
 
 
 def _key_of(item: tuple[bytes, Any]) -> bytes:

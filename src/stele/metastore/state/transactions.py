@@ -65,8 +65,11 @@ class Transactions:
         self._locks = locks
         self._alarms = alarms
 
-    def holds(self, compare: Compare) -> bool:
-        """Whether a condition is true now."""
+    def all_hold(self, compares: Sequence[Compare]) -> bool:
+        """Whether all conditions are true now."""
+        return all(self._holds(compare) for compare in compares)
+
+    def _holds(self, compare: Compare) -> bool:
         subject = self._subject(compare)
         if type(subject) is not type(compare.operand):
             return False  # refused before it was proposed; a replica must not fail on it

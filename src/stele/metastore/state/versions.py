@@ -61,7 +61,7 @@ class Versions:
             footprint.superseded[key] = 0
         else:
             old_created, old_changed, old_version, old_session = _VERSION.unpack_from(old)
-            self._supersede(footprint, key, old, old_changed)
+            self._supersede(footprint, key, stored, old, old_changed)
             self._header.used_bytes += _PREFIX_BYTES + len(value) - len(old)
             if old_version:
                 created, version = old_created, old_version + 1
@@ -84,7 +84,7 @@ class Versions:
         _, changed, version, session = _VERSION.unpack_from(old)
         if not version:
             return 0
-        self._supersede(footprint, key, old, changed)
+        self._supersede(footprint, key, stored, old, changed)
         self._header.used_bytes += _PREFIX_BYTES - len(old)
         self._header.key_count -= 1
         if session:
@@ -93,13 +93,15 @@ class Versions:
         footprint.changes[key] = Change(key, None)
         return 1
 
-    def _supersede(self, footprint: Footprint, key: str, old: bytes, changed: int) -> None:
+    def _supersede(
+        self, footprint: Footprint, key: str, stored: bytes, old: bytes, changed: int
+    ) -> None:
         if changed == footprint.index:
             return  # the entry wrote it itself: nobody can ever read it
         footprint.superseded[key] = changed
-        stored = keys.history_key(key, changed)
-        self._staged.changes[stored] = old
-        self._header.used_bytes += len(stored) + len(old)
+        kept = keys.superseded_key(stored, changed)
+        self._staged.changes[kept] = old
+        self._header.used_bytes += len(kept) + len(old)
 
     def conclude(self, footprint: Footprint) -> None:
         """Note in the changelog what an entry has changed."""
@@ -193,10 +195,14 @@ class Versions:
         self._forget_some(FORGET_CHANGES_MAX)
         return self._header.waterline
 
+    @property
+    def is_forgetting(self) -> bool:
+        """Whether there is still something to give up."""
+        return self._header.waterline < self._header.waterline_goal
+
     def forget_beside(self) -> None:
-        """Give up a little more, if there is still something to give up."""
-        if self._header.waterline < self._header.waterline_goal:
-            self._forget_some(FORGET_CHANGES_BESIDE)
+        """Give up a little more."""
+        self._forget_some(FORGET_CHANGES_BESIDE)
 
     def _forget_some(self, changes_max: int) -> None:
         forgotten = 0

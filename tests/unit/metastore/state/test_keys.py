@@ -64,4 +64,4 @@ def test_what_belongs_to_one_session_is_together() -> None:
     assert keys.path_of_session_key(keys.ephemeral_key(7, "/a/b")) == "/a/b"
     low, high = keys.session_lock_bounds(7)
     assert low <= keys.session_lock_key(7, "/z") < high <= keys.session_lock_key(8, "/")
-    assert keys.number_in(keys.number(12345), 0) == 12345
+    assert keys.number_in(keys.changelog_key(12345), 1) == 12345
