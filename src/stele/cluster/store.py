@@ -249,13 +249,20 @@ def _open_user(
 
 
 def _remove_old_logs(store: Store) -> None:
-    """Delete log directories that no config names any more."""
+    """Delete log directories that no config names any more.
+
+    What was recovered names the new ones. Tables that were dropped wait with what they had.
+    """
     files = store.world.files
-    needed = log_directories(store._all_configs())  # noqa: SLF001
-    current = {store.meta.log_directory, store.user.log_directory}
+    served = (*store.meta.tables(), *store.user.tables())
+    needed = {store.meta.log_directory, store.user.log_directory}
+    needed |= log_directories(config for state in served for config in state.layout.tablets)
+    for record in store.coordination.tables():
+        if record.state is not TableState.RUNNING:
+            needed |= log_directories(store.meta1.configs(record.id))
     for name in files.list(LOG_DIRECTORY):
         directory = f"{LOG_DIRECTORY}/{name}"
-        if directory not in needed | current:
+        if directory not in needed:
             _delete_tree(store, directory)
 
 

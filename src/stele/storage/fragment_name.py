@@ -14,6 +14,7 @@ from __future__ import annotations
 import itertools
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from stele.errors import InvalidArgument
 
@@ -22,6 +23,9 @@ SESSION_LETTERS_MAX = 64
 SEQUENCE_MAX = 10**12 - 1
 _SEQUENCE_DIGITS = 8
 """Fewer digits are filled up with zeros, so that listings of one session are in order."""
+
+PARSED_MAX = 1_024
+"""Names remembered: very many tablets may refer to one file."""
 
 _SESSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*")
 _NAME = re.compile(rf"({_SESSION.pattern})-([0-9]{{{_SEQUENCE_DIGITS},12}}){re.escape(SUFFIX)}")
@@ -38,6 +42,7 @@ class FragmentName:
         return f"{self.session}-{self.sequence:0{_SEQUENCE_DIGITS}}{SUFFIX}"
 
 
+@lru_cache(maxsize=PARSED_MAX)
 def parse_fragment_name(name: str) -> FragmentName:
     """Take a name apart; ``InvalidArgument`` for one we would not have made."""
     found = _NAME.fullmatch(name)

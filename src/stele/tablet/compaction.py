@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from stele.env.failpoints import declare, failpoint
-from stele.errors import SteleError
+from stele.errors import SteleError, Unavailable
 from stele.kernels.block import Block
 from stele.kernels.compact import CompactionPlan, compaction_rule
 from stele.kernels.sources import Source
@@ -47,6 +47,10 @@ RUN_FILE_BYTES_MIN = 4 << 20
 CompactionDone = Callable[[SteleError | None], None]
 
 
+def _never() -> bool:
+    return False
+
+
 @dataclass(slots=True)
 class Compaction:
     """One compaction, from its start to its end."""
@@ -59,6 +63,8 @@ class Compaction:
     horizon_of: Callable[[], int]
     """Gives the table's horizon, made durable: asked in the job, because that takes time."""
     done: CompactionDone
+    is_cancelled: Callable[[], bool] = _never
+    """Asked before each block: a compaction can be done again, a closing store should not wait."""
     files: PendingFiles | None = None
     horizon: int = 0
 
@@ -123,7 +129,8 @@ class Compaction:
         plan = CompactionPlan(
             # Nobody reads hidden cells as they were.
             horizon=self.engine.durable_txn if group is HIDDEN_GROUP else self.horizon,
-            rooted=set(everything) == set(self.inputs),
+            # Nor does anything show through where one of them goes.
+            rooted=group is HIDDEN_GROUP or set(everything) == set(self.inputs),
             clauses=() if group.purge is None else group.purge.cutoffs(now_us),
         )
         streams = [
@@ -131,6 +138,8 @@ class Compaction:
             for reference in file_references(restrict(self.inputs, rows))
         ]
         for selection in merge_streams(streams, compaction_rule(plan)):
+            if self.is_cancelled():
+                raise Unavailable("the store is being closed: the compaction was given up")
             yield from selection.gather()
 
     def _answered(self, answer: Answer) -> None:

@@ -270,6 +270,11 @@ class Engine:
         self.on_memory_grown(state)
         return pending
 
+    def call_when_durable(self, callback: Callable[[], None]) -> bool:
+        """Call back when all that is committed now is durable; False if it is already."""
+        with self.lock:
+            return not self._sequencer.when_durable(self._sequencer.committed, callback)
+
     def advance_clock(self) -> PendingCommit:
         """Log that time has passed: when durable, reads see a txn not below the present moment."""
         pending = PendingCommit(self.log)

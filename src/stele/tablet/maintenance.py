@@ -84,6 +84,7 @@ class Maintenance:
         self._looked_at: set[TableState] = set()
         """Tables some tablets of which were looked at since pairs to join were."""
         self._looking = False
+        self._awaits_durable = False
         self._idle = threading.Condition()
         self._first_look: Timer | None = None
         if engine.options.background:
@@ -92,7 +93,7 @@ class Maintenance:
             self._first_look = tasks.call_later(LOOK_AFTER_START_US, self.look_after_everything)
 
     def stop(self) -> None:
-        """Start nothing new, and return when what runs has ended."""
+        """Start nothing new, give up compactions, and return when what runs has ended."""
         self._stopped = True
         if self._first_look is not None:
             self._first_look.cancel()
@@ -119,9 +120,29 @@ class Maintenance:
             state.memory.size_bytes >= limits.memory_bytes
             or self.engine.memory_bytes >= limits.budget_bytes * 3 // 4
         ):
-            self.flush_if_due()
+            self._flush_when_durable()
         elif not state.merging and _has_many_runs(state):
             start_memory_merge(self.engine, state)
+
+    def _flush_when_durable(self) -> None:
+        """What was committed last is in memory, and cannot be flushed before it is durable.
+
+        Without waiting for it a flush that a large commit makes due would write the little that was
+        there before, and then hold up the flush of the rest.
+        """
+        with self._idle:
+            if self._awaits_durable:
+                return
+            self._awaits_durable = True
+        if not self.engine.call_when_durable(self._flush_now):
+            self._flush_now()
+
+    def _flush_now(self) -> None:
+        with self._idle:
+            self._awaits_durable = False
+        error = _attempt(self.flush_if_due)
+        if error is not None:
+            self.report("flush", error)
 
     def flush_if_due(self) -> None:
         """Flush the table that the policy chooses, if it chooses any."""
@@ -253,6 +274,7 @@ class Maintenance:
             inputs,
             horizon_of=lambda: self.horizon_of(state),
             done=ended,
+            is_cancelled=lambda: self._stopped,
         )
         started = compaction.start()
         if not started:

@@ -19,7 +19,7 @@ from stele.kernels.block import Block
 from stele.model.column_set import ALL_COLUMNS
 from stele.model.schema import Schema
 from stele.storage.log_replay import recover_log, unflushed
-from stele.storage.references import FlushMark, References, coalesce_marks, restrict
+from stele.storage.references import FlushMark, References, restrict
 from stele.tablet.changes import into_groups, revised
 from stele.tablet.config import TabletConfig
 from stele.tablet.flush import write_groups
@@ -66,7 +66,7 @@ def recover(
     """
     harvests = {table.table: _Harvest(table, files) for table in tables}
     directories = sorted({c.log for table in tables for c in table.configs if c.log is not None})
-    clock = max((c.clock for table in tables for c in table.configs), default=0)
+    clock = max((_last_txn(c) for table in tables for c in table.configs), default=0)
     for directory in directories:
         sealed, replayed = recover_log(fs, directory, sealer, tables=harvests.keys())
         clock = max(clock, sealed.clock)
@@ -87,6 +87,11 @@ def recover(
     return Recovered(configs, clock, sum(harvest.cells for harvest in harvests.values()))
 
 
+def _last_txn(config: TabletConfig) -> int:
+    """The largest that a config speaks of."""
+    return max(config.clock, *(mark.txn for mark in config.marks), 0)
+
+
 class _Harvest:
     """What the logs hold of one table."""
 
@@ -97,6 +102,9 @@ class _Harvest:
         self._files = files
         self._blocks: list[Block] = []
         self._references: References = ()
+        schema = lost.schema
+        self._groups = {group.name: schema.column_set(group) for group in schema.stored_groups}
+        self._columns = frozenset(self._groups.values())
 
     def add(self, block: Block, directory: str) -> None:
         """Keep what no mark covers, of the tablets whose log this is."""
@@ -123,16 +131,11 @@ class _Harvest:
         The last owner may have died between saving a new schema and cutting references along its
         groups (T65), so that is done here.
         """
-        mark = FlushMark(config.rows, ALL_COLUMNS, clock)
-        schema = self.lost.schema
-        groups = {group.name: schema.column_set(group) for group in schema.stored_groups}
         references = (*config.references, *restrict(self._references, config.rows))
-        return revised(
-            config,
-            references=into_groups(references, groups),
-            marks=coalesce_marks((*config.marks, mark)),
-            clock=clock,
-        )
+        if not all(reference.columns in self._columns for reference in references):
+            references = into_groups(references, self._groups)
+        mark = FlushMark(config.rows, ALL_COLUMNS, clock)  # as high as any, and wider
+        return revised(config, references=references, marks=(mark,), clock=clock)
 
 
 def log_directories(configs: Iterable[TabletConfig]) -> frozenset[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from stele.model.cells import ROW_ERASURE_FAMILY
 from stele.storage.references import Reference
 from stele.tablet.config import TabletConfig
 from stele.tablet.fragment_store import FragmentStore
@@ -20,7 +21,8 @@ def reference_bytes(store: FragmentStore, reference: Reference) -> int:
     fragment = store.open(reference.file)
     groups = len(fragment.reader.index)
     inside = len(fragment.groups(reference.rows))
-    families = max(len(reference.file.summary.families), 1)
+    in_file = [name for name in reference.file.summary.families if name != ROW_ERASURE_FAMILY]
+    families = max(len(in_file), 1)
     shown = max(len(reference.families), 1)
     return reference.file.total_bytes * inside * shown // (max(groups, 1) * families)
 

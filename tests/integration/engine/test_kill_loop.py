@@ -34,6 +34,7 @@ from tests.integration.engine.kill_workload import WRITERS, Rows, operation
 
 KILLS = int(os.environ.get("STELE_CHAOS_KILLS", "40"))
 SEED = int(os.environ.get("STELE_CHAOS_SEED", "1"))
+MIDDLE_KILLS = 60
 ACKNOWLEDGED_MAX = 250
 """A victim is killed at the latest after so many operations."""
 EARLY_MS_MAX = 120
@@ -48,7 +49,7 @@ SILENCE_S = 45.0
 FAILPOINTS = [
     name
     for name in declared()
-    if name.startswith(("tablet.", "storage.", "coordination.", "env.files."))
+    if name.startswith(("tablet.", "storage.", "metastore.raft_log.", "env.files."))
 ]
 
 
@@ -56,13 +57,14 @@ FAILPOINTS = [
 class Known:
     """What the victims have acknowledged."""
 
+    seed: int
     rows: list[Rows] = field(default_factory=lambda: [{} for _ in range(WRITERS)])
     following: list[int] = field(default_factory=lambda: [0] * WRITERS)
     txn: int = 0
 
     def happened(self, writer: int, number: int) -> None:
         assert number == self.following[writer], "an operation was skipped"
-        self.rows[writer] = operation(SEED, writer, number).apply(self.rows[writer])
+        self.rows[writer] = operation(self.seed, writer, number).apply(self.rows[writer])
         self.following[writer] += 1
 
     def save(self, path: Path) -> None:
@@ -70,7 +72,7 @@ class Known:
             {"rows": rows, "next": following}
             for rows, following in zip(self.rows, self.following, strict=True)
         ]
-        path.write_text(json.dumps({"seed": SEED, "txn": self.txn, "writers": writers}))
+        path.write_text(json.dumps({"seed": self.seed, "txn": self.txn, "writers": writers}))
 
 
 class Host:
@@ -122,7 +124,7 @@ class Host:
                 assert int(status) in (-signal.SIGKILL, EXIT_STATUS), f"it ended with {status}"
                 self.counts["failpoint exits"] += int(status) == EXIT_STATUS
             case ["bad", *sentence]:
-                raise AssertionError(f"seed {SEED}: " + " ".join(sentence))
+                raise AssertionError(f"seed {self.known.seed}: " + " ".join(sentence))
         word = words[0] if words else ""
         if word in ("ack", "clean", "end"):
             self.counts[word] += 1
@@ -142,7 +144,7 @@ def host() -> Iterator[Host]:
         cwd=Path(__file__).parents[3],
         env={**os.environ, "PYTHONPATH": "src"},
     ) as process:
-        yield Host(process, Known())
+        yield Host(process, Known(SEED))
         assert process.stdin is not None
         process.stdin.close()
 
@@ -170,24 +172,38 @@ def one_life(host: Host, dice: random.Random, order: dict[str, object], kind: st
         host.until_the_end()
 
 
-def test_no_acknowledged_write_is_lost_by_kills(host: Host, tmp_path: Path) -> None:
-    dice = random.Random(SEED)
+def many_lives(host: Host, tmp_path: Path, lives: int) -> None:
+    """One after the other in the same directory, checked by each and at last."""
+    dice = random.Random(host.known.seed)
     root, state = tmp_path / "data", tmp_path / "state.json"
-    for life in range(KILLS):
+    for life in range(lives):
         host.known.save(state)
         kind = ("acks", "early", "failpoint")[life % 3] if life % 8 != 7 else "early"
         order: dict[str, object] = {"root": str(root), "state": str(state), "life": life}
         one_life(host, dice, order, kind)
-    print({"seed": SEED, **host.counts, "tablets": host.tablets_max})
+    print({"seed": host.known.seed, **host.counts, "tablets": host.tablets_max})
     check_at_last(host.known, root)
-    assert host.counts["end"] == KILLS
-    assert host.counts["ack"] >= 10 * KILLS
-    assert host.counts["clean"] >= KILLS // 3
-    assert host.counts["kills before it was open"] > KILLS // 12, "no recovery was hit"
-    assert host.counts["failpoint exits"] > KILLS // 12
+    assert host.counts["end"] == lives
+    assert host.counts["ack"] >= 10 * lives
+    assert host.counts["clean"] >= lives // 3
+    assert host.counts["kills before it was open"] > lives // 12, "no recovery was hit"
+    assert host.counts["failpoint exits"] > lives // 12
     assert host.tablets_max > 2
     kinds = {"flush", "compact", "split", "join", "regroup", "collect"}
     assert len(kinds & host.counts.keys()) >= KINDS_MIN
+
+
+def test_no_acknowledged_write_is_lost_by_kills(host: Host, tmp_path: Path) -> None:
+    many_lives(host, tmp_path, KILLS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [1, 2])
+def test_nor_with_other_dice(host: Host, tmp_path: Path, number: int) -> None:
+    """Long enough that some compaction of the whole table comes to its end."""
+    host.known = Known(SEED + number)
+    many_lives(host, tmp_path, MIDDLE_KILLS)
+    assert host.counts["compact"] > 0
 
 
 def check_at_last(known: Known, root: Path) -> None:
@@ -200,5 +216,5 @@ def check_at_last(known: Known, root: Path) -> None:
     backend.close()
     for writer, rows in enumerate(known.rows):
         mine = {name: value for name, value in found.items() if f"-{writer}/" in name}
-        after = operation(SEED, writer, known.following[writer]).apply(rows)
+        after = operation(known.seed, writer, known.following[writer]).apply(rows)
         assert mine in (rows, after)

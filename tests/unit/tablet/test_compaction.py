@@ -14,7 +14,7 @@ from stele.env.memory_fs import MemoryFileSystem
 from stele.errors import SteleError
 from stele.model.cells import Cell, Op, batch_to_cells
 from stele.model.column_set import ColumnSet
-from stele.model.groups import Group
+from stele.model.groups import HIDDEN_GROUP, Group
 from stele.model.mutations import MutationBatch
 from stele.model.schema import Schema
 from stele.storage.references import Reference
@@ -22,6 +22,7 @@ from stele.tablet.compaction import Compaction, only_columns, plan_compaction
 from stele.tablet.compaction_policy import CompactionLimits
 from stele.tablet.config import TabletConfig
 from stele.tablet.options import EngineOptions
+from stele.tablet.restrictions import group_references
 from tests.unit.tablet.engine_support import (
     block,
     cell,
@@ -126,6 +127,22 @@ def test_t34_an_erasure_stays_unless_all_that_it_may_hide_takes_part() -> None:
     config = config_of(table, b"a")
     assert compact(table, config, "all", config.references) == [None]
     assert [each.op for each in stored(table)] == [Op.PUT]
+
+
+def test_traces_of_old_requests_go_though_other_files_have_more_of_them() -> None:
+    backend, table = new_table()
+    for number in (1, 2, 3):
+        batch = MutationBatch()
+        batch.put(b"a", "f", b"q", b"%d" % number)
+        table.apply(batch, identity=(b"client", number)).wait()
+        table.flush()
+    pass_time(backend)
+    config = config_of(table, b"a")
+    hidden = group_references(config, table.schema, HIDDEN_GROUP)
+    assert len(hidden) == 3
+    assert compact(table, config, HIDDEN_GROUP.name, hidden[:2]) == [None]
+    config = config_of(table, b"a")
+    assert group_references(config, table.schema, HIDDEN_GROUP) == hidden[2:]
 
 
 def test_a_running_read_holds_the_horizon_back() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from itertools import count
 
@@ -12,7 +13,7 @@ from stele.cluster.embedded_table import EmbeddedTable
 from stele.env.faults import Call, Failure, Fault, Faults
 from stele.env.memory import MemoryClock, SeededRandom
 from stele.env.memory_fs import MemoryFileSystem
-from stele.errors import OutOfSpace, StorageFailed, Throttled
+from stele.errors import OutOfSpace, StorageFailed, Throttled, Unavailable
 from stele.model.mutations import MutationBatch
 from stele.model.predicates import CellSpec
 from stele.tablet import maintenance
@@ -77,6 +78,15 @@ def test_t46_t93_memory_is_flushed_when_there_is_enough_of_it() -> None:
     assert len(scan(table)) == 102
 
 
+def test_t93_a_flush_that_a_large_commit_makes_due_writes_it_too() -> None:
+    backend, table = new_table(SMALL)
+    put(table, b"a")
+    fill(table, 0)
+    assert backend.store.user.memory_bytes == 0
+    assert flushed(table) == 1
+    assert len(scan(table)) == 101
+
+
 def test_t1_t18_t34_many_fragments_are_compacted() -> None:
     _, table = new_table(SMALL)
     for number in range(12):
@@ -135,9 +145,9 @@ def test_an_error_in_the_background_is_kept_and_cleared_by_a_success() -> None:
     files = MemoryFileSystem()
     backend = open_backend(memory_world(files), SMALL)
     table = backend.create_table("t", ONE_GROUP)
-    fill(table, 0)
-    files._memory_kernel.faults = Faults(Fault(Failure.ENOSPC, 1, kinds={Call.CREATE}))
     put(table, b"b")
+    files._memory_kernel.faults = Faults(Fault(Failure.ENOSPC, 1, kinds={Call.CREATE}))
+    fill(table, 0)
     failed = backend.maintenance.last_error
     assert isinstance(failed, OutOfSpace)
     assert backend.status()["error"] == str(failed)
@@ -217,6 +227,25 @@ def test_t18_as_many_compactions_run_as_may_and_the_others_wait() -> None:
         compacted += 1
     assert compacted == 10
     assert flushed(table) == 10, "each tablet has one file now"
+    backend.close()
+
+
+def test_a_store_that_closes_does_not_wait_for_compactions() -> None:
+    backend, table, tasks = with_held_jobs("compact")
+    for _ in range(5):
+        fill(table, 0)
+        table.flush()
+    before = flushed(table)
+    closing = threading.Thread(target=backend.maintenance.stop)
+    closing.start()
+    while not backend.maintenance._stopped:
+        closing.join(0.001)
+    for job in tasks.held:
+        job()
+    closing.join(10)
+    assert not closing.is_alive()
+    assert flushed(table) == before
+    assert isinstance(backend.maintenance.last_error, Unavailable)
     backend.close()
 
 

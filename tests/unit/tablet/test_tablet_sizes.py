@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from stele.model.cells import ROW_ERASURE_FAMILY, Cell, Op
 from stele.model.column_set import ColumnSet
 from stele.model.ranges import EVERYTHING, RowRange
 from stele.storage.references import Reference
@@ -30,6 +31,14 @@ def test_a_reference_to_a_part_counts_that_part() -> None:
     assert abs(half - WIDE.size / 2) < WIDE.size / 8
     one_of_two = reference_bytes(STORE, Reference(WIDE, columns=ColumnSet.of(["f"])))
     assert abs(one_of_two - WIDE.size / 2) < WIDE.size / 8
+
+
+def test_row_erasures_are_no_family_of_their_own() -> None:
+    cells = [cell(b"%05d" % row, family) for row in range(1280) for family in ("f", "g")]
+    erasure = Cell(b"00000", ROW_ERASURE_FAMILY, b"", 1, op=Op.ERASE_ROW, txn=1)
+    erased = fragment(STORE, [erasure, *cells])
+    one_of_two = reference_bytes(STORE, Reference(erased, columns=ColumnSet.of(["f"])))
+    assert abs(one_of_two - erased.size / 2) < erased.size / 8
 
 
 def test_t16_split_halves_have_about_half_the_bytes_each() -> None:
