@@ -32,6 +32,8 @@ from stele.model.predicates import CellSpec, ReadSpec, ScanSpec
 from stele.model.ranges import EVERYTHING, RowRange, check_row
 from stele.model.schema import Schema
 from stele.model.validation import validate_mutations
+from stele.storage.fragment_format import FragmentInfo
+from stele.storage.import_files import ImportTicket
 from stele.storage.read_plan import ReadPlan
 from tests.oracles.cells import Reference, read, sort_cells
 from tests.oracles.reads import filtered, rows_of
@@ -211,6 +213,18 @@ class ModelTable:
 
     def release_pin(self, lease: str) -> None:
         assert lease
+
+    def begin_import(self, job: str, ttl_us: int) -> ImportTicket:
+        raise Unavailable(f"the model takes no files: {job}, {ttl_us}")
+
+    def renew_import(self, job: str, token: str, ttl_us: int) -> int:
+        raise NotFound(f"no job {job!r}, {token}, {ttl_us}")
+
+    def commit_import(self, job: str, token: str, files: Sequence[FragmentInfo]) -> int:
+        raise NotFound(f"no job {job!r}, {token}, {len(files)} files")
+
+    def abort_import(self, job: str, token: str) -> None:
+        raise NotFound(f"no job {job!r}, {token}")
 
     def snapshot(self, name: str) -> int:
         if name in self.snapshot_txns:

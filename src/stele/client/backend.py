@@ -20,6 +20,8 @@ from stele.model.predicates import CellSpec, ReadSpec, ScanSpec
 from stele.model.ranges import EVERYTHING, RowRange
 from stele.model.row import RowCells
 from stele.model.schema import Schema
+from stele.storage.fragment_format import FragmentInfo
+from stele.storage.import_files import ImportTicket
 from stele.storage.read_plan import ReadPlan
 
 
@@ -169,6 +171,22 @@ class TableBackend(Protocol):
 
     def release_pin(self, lease: str) -> None:
         """End a pin: its files may go. Idempotent."""
+
+    def begin_import(self, job: str, ttl_us: int) -> ImportTicket:
+        """Begin a job, or a new attempt at it: where its files go and how they are called.
+
+        An earlier attempt can publish nothing any more. If the job was committed already, the
+        ticket says with which txn. It is given up ``ttl_us`` after it was begun or last renewed.
+        """
+
+    def renew_import(self, job: str, token: str, ttl_us: int) -> int:
+        """Let a job live on for ``ttl_us`` from now; when it ends."""
+
+    def commit_import(self, job: str, token: str, files: Sequence[FragmentInfo]) -> int:
+        """Make files part of the table, all at one txn, which is returned. Idempotent."""
+
+    def abort_import(self, job: str, token: str) -> None:
+        """Give up an attempt; nothing of it is ever seen. ``Conflict`` if it was committed."""
 
     def snapshot(self, name: str) -> int:
         """Keep the table as it is now readable under ``name``; returns its txn."""

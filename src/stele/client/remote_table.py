@@ -30,6 +30,8 @@ from stele.model.schema_json import schema_from_json
 from stele.protocol import tables as protocol
 from stele.protocol.table_mutations import encode_mutations
 from stele.rpc.service import Req, Resp, Unary
+from stele.storage.fragment_format import FragmentInfo
+from stele.storage.import_files import ImportTicket, encode_files
 from stele.storage.read_plan import ReadPlan, decode_plan
 
 NEWEST = CellSpec()
@@ -219,6 +221,34 @@ class RemoteTable:
     def release_pin(self, lease: str) -> None:
         """End a pin."""
         self._ask(protocol.RELEASE_PIN, protocol.PinName(self.id, lease))
+
+    def begin_import(self, job: str, ttl_us: int) -> ImportTicket:
+        """Begin a job. Asked twice, the second attempt is the one that counts."""
+        request = protocol.BeginImport(self.id, job, ttl_us)
+        begun = self._operate(protocol.BEGIN_IMPORT, request, repeat=True)
+        return ImportTicket(
+            job=begun.job,
+            token=begun.token,
+            location=begun.location,
+            table=self.id,
+            timestamp=begun.timestamp,
+            txn=begun.txn,
+        )
+
+    def renew_import(self, job: str, token: str, ttl_us: int) -> int:
+        """Let a job live on; when it ends."""
+        request = protocol.ImportName(self.id, job, token, ttl_us)
+        return self._ask(protocol.RENEW_IMPORT, request).expires_us
+
+    def commit_import(self, job: str, token: str, files: Sequence[FragmentInfo]) -> int:
+        """Make files part of the table; the txn."""
+        request = protocol.ImportFiles(self.id, job, token, encode_files(files))
+        return self._operate(protocol.COMMIT_IMPORT, request, repeat=True).txn
+
+    def abort_import(self, job: str, token: str) -> None:
+        """Give up an attempt."""
+        request = protocol.ImportName(self.id, job, token)
+        self._operate(protocol.ABORT_IMPORT, request, repeat=True)
 
     # ---- mechanism -------------------------------------------------------------------------
 

@@ -40,6 +40,7 @@ from stele.tablet.config import ConfigEdit, TabletConfig
 from stele.tablet.config_writer import NOTHING_WAS_SAVED
 from stele.tablet.engine import World
 from stele.tablet.horizon import next_horizon
+from stele.tablet.imports import Imports, settled
 from stele.tablet.maintenance import Ended, Maintenance
 from stele.tablet.options import EngineOptions
 from stele.tablet.pins import MetaSource, Pins
@@ -90,6 +91,7 @@ class EmbeddedBackend:
             store.leasing,
             os.path.join(path, store.user.fragments.directory),
         )
+        self.imports = Imports(store.user, store.coordination, self.pins.location)
         self.maintenance = Maintenance(store.user, self.advance_horizon, self.new_tablet_id)
         self._meta_maintenance = Maintenance(store.meta, self._meta_horizon, self.new_tablet_id)
         self._next_collection: Timer | None = None
@@ -233,8 +235,10 @@ class EmbeddedBackend:
                 raise TableNotFound(f"no dropped table has the name {name!r}")
             record = max(dropped, key=lambda record: record.dropped_us)
             log = self.store.user.log_directory
+            jobs = self.store.coordination.jobs(record.id)
             configs = tuple(
-                replace(config, log=log) for config in self.store.meta1.configs(record.id)
+                replace(settled(config, jobs), log=log)
+                for config in self.store.meta1.configs(record.id)
             )
             self.store.meta1.save_now(ConfigEdit(written=configs))
             self._reach(max(config.clock for config in configs))
@@ -281,6 +285,7 @@ class EmbeddedBackend:
                 id=f"{table}.{self.store.session.id:x}.{next(self._numbers)}",
                 table=table,
                 revision=0,
+                imports=(),
             )
             for config in layout.tablets
         )
@@ -383,6 +388,7 @@ class EmbeddedBackend:
                 if self._closed:
                     return
                 self.pins.end_expired()
+                self._settle_imports()
                 self.store.collect_garbage()
                 self.maintenance.report("collection", None)
             except SteleError as error:
@@ -390,6 +396,20 @@ class EmbeddedBackend:
             finally:
                 self._ddl.release()
         self._collect_later()
+
+    @contextmanager
+    def importing(self, state: TableState) -> Iterator[Imports]:
+        """Alone with a table's catalog entry and layout, while an import is decided."""
+        with self._ddl, self.layout_changes(state):
+            self.store.user.table(state.id)  # it may have been dropped while we waited
+            yield self.imports
+
+    def _settle_imports(self) -> None:
+        """End the jobs that nobody renewed, and what a failure has left of others."""
+        for state in self.store.user.tables():
+            if self.imports.has_work(state):
+                with self.layout_changes(state):
+                    self.imports.settle(state)
 
     # The whole.
 

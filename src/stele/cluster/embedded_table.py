@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -10,12 +9,14 @@ import pyarrow as pa
 
 from stele.client.backend import TabletInfo, Visibility
 from stele.coordination.records import LeaseRecord
-from stele.errors import Conflict, InvalidArgument, NotFound, SteleError
+from stele.errors import Conflict, InvalidArgument, NotFound
 from stele.model.mutations import MutationBatch
 from stele.model.predicates import CellSpec, ReadSpec, ScanSpec
 from stele.model.ranges import EVERYTHING, RowRange, check_row
 from stele.model.row import RowCells
 from stele.model.schema import Schema
+from stele.storage.fragment_format import FragmentInfo
+from stele.storage.import_files import ImportTicket
 from stele.storage.read_plan import ReadPlan
 from stele.tablet.active_reads import Hold
 from stele.tablet.changes import (
@@ -28,7 +29,6 @@ from stele.tablet.changes import (
 )
 from stele.tablet.commits import KnownCommit, PendingCommit
 from stele.tablet.config import ConfigEdit, TabletConfig
-from stele.tablet.config_writer import Answer
 from stele.tablet.horizon import check_readable
 from stele.tablet.point_reads import PointReads
 from stele.tablet.read_sources import missing_file
@@ -179,10 +179,13 @@ class EmbeddedTable:
 
     def _read_txn(self, at: int | None, visibility: Visibility) -> int:
         if visibility is Visibility.LATEST:
-            return self._engine.committed_txn
-        if at is not None and at > self._engine.durable_txn:
-            self._engine.reach(at)
-        return self._engine.durable_txn if at is None else at
+            txn = self._engine.committed_txn
+        else:
+            if at is not None and at > self._engine.durable_txn:
+                self._engine.reach(at)
+            txn = self._engine.durable_txn if at is None else at
+        self._engine.await_import(self._state, txn)
+        return txn
 
     def _check_readable(self, txn: int) -> None:
         floors = (config.history_floor for config in self._state.layout.tablets)
@@ -273,18 +276,7 @@ class EmbeddedTable:
 
     def change(self, change: ConfigChange, schema: Schema | None = None) -> ConfigEdit | Refused:
         """Make a change of configs and wait until it is durable and shown."""
-        answers: list[Answer] = []
-        done = threading.Event()
-
-        def answered(answer: Answer) -> None:
-            answers.append(answer)
-            done.set()
-
-        self._engine.change(self._state, change, answered, schema=schema)
-        done.wait()
-        if isinstance(answers[0], SteleError):
-            raise answers[0]
-        return answers[0]
+        return self._engine.change_and_wait(self._state, change, schema=schema)
 
     # Files.
 
@@ -332,6 +324,21 @@ class EmbeddedTable:
     def release_pin(self, lease: str) -> None:
         self._backend.check_open()
         self._backend.pins.release(self.id, lease)
+
+    def begin_import(self, job: str, ttl_us: int) -> ImportTicket:
+        with self._backend.importing(self._state) as imports:
+            return imports.begin(self._state, job, ttl_us)
+
+    def renew_import(self, job: str, token: str, ttl_us: int) -> int:
+        return self._backend.imports.renew(self._state, job, token, ttl_us)
+
+    def commit_import(self, job: str, token: str, files: Sequence[FragmentInfo]) -> int:
+        with self._backend.importing(self._state) as imports:
+            return imports.commit(self._state, job, token, files)
+
+    def abort_import(self, job: str, token: str) -> None:
+        with self._backend.importing(self._state) as imports:
+            imports.abort(self._state, job, token)
 
     def snapshot(self, name: str) -> int:
         self._backend.check_open()

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from stele.client.metastore import Metastore
 from stele.coordination.on_metastore import (
     HORIZONS,
+    JOBS,
     LAST_ID,
     LEASES,
     SESSIONS,
@@ -20,7 +21,7 @@ from stele.coordination.on_metastore import (
     Record,
     decode_record,
 )
-from stele.coordination.records import LeaseRecord, SessionRecord, State, TableRecord
+from stele.coordination.records import JobRecord, LeaseRecord, SessionRecord, State, TableRecord
 from stele.env.ports import FileSystem
 from stele.metastore.embedded import EmbeddedNode, open_metastore, read_machine
 from stele.metastore.member import is_member
@@ -70,6 +71,9 @@ class RootOfTrust(MetastoreCoordination):
         found = self._current().leases
         return tuple(lease for lease in found if table is None or lease.table == table)
 
+    def jobs(self, table: str | None = None) -> tuple[JobRecord, ...]:
+        return tuple(job for job in self._current().jobs if table is None or job.table == table)
+
     def close(self) -> None:
         """Let go of the directory."""
         self.node.close()
@@ -108,6 +112,7 @@ def state_of(machine: StateMachine) -> State:
             item.key.removeprefix(HORIZONS): int(item.value) for item in _items(machine, HORIZONS)
         },
         leases=_records(machine, LEASES, LeaseRecord),
+        jobs=_records(machine, JOBS, JobRecord),
     )
 
 

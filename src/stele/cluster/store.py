@@ -26,6 +26,7 @@ from stele.tablet.engine import Engine, World
 from stele.tablet.flush_policy import FlushLimits
 from stele.tablet.fragment_store import FragmentStore
 from stele.tablet.gc import GcFacts, choose_garbage, empty_trash, move_to_trash
+from stele.tablet.imports import running_tokens, settled
 from stele.tablet.meta_rows import check_tiling
 from stele.tablet.meta_table import META0, META1, META_SCHEMA, MetaConfigs, MetaTable
 from stele.tablet.options import EngineOptions
@@ -79,13 +80,14 @@ class Store:
         """One round: delete the trash of earlier rounds, move new garbage there (T106–T110)."""
         self._check_meta_is_known()
         live = {engine.session: engine.fragments.low_water() for engine in (self.meta, self.user)}
+        importing = running_tokens(self.coordination.jobs())
         directory = self.user.fragments.directory
         files = self.world.files.list(directory)
         with self.leasing:
             referenced = {name for config in self._all_configs() for name in config.files()}
             referenced |= {name for lease in self.coordination.leases() for name in lease.files}
         empty_trash(self.world.files)
-        garbage = choose_garbage(GcFacts(files, referenced, live))
+        garbage = choose_garbage(GcFacts(files, referenced, live, importing))
         for engine in (self.meta, self.user):
             engine.fragments.forget(garbage)
         move_to_trash(self.world.files, directory, garbage)
@@ -221,8 +223,13 @@ def _open_user(
     coordination: RootOfTrust,
 ) -> Engine:
     running = [t for t in coordination.tables() if t.state is TableState.RUNNING]
+    jobs = coordination.jobs()
     lost = [
-        LostTable(record.id, schema_from_json(record.schema.encode()), meta1.configs(record.id))
+        LostTable(
+            record.id,
+            schema_from_json(record.schema.encode()),
+            tuple(settled(config, jobs) for config in meta1.configs(record.id)),
+        )
         for record in running
     ]
     for table in lost:

@@ -7,6 +7,7 @@
     /stele/names/<name>            the id of the running table of that name
     /stele/horizons/<table>        a number
     /stele/leases/<name>           LeaseRecord
+    /stele/jobs/<table>/<name>     JobRecord
 
 Records are JSON, numbers decimal: ``stele metastore range /stele/`` shows all of it to a person.
 Names that people gave are percent-encoded into one segment of a path.
@@ -24,7 +25,13 @@ from urllib.parse import quote
 import msgspec
 
 from stele.coordination.metastore_port import MetastorePort, TransactionPort
-from stele.coordination.records import LeaseRecord, SessionRecord, TableRecord, TableState
+from stele.coordination.records import (
+    JobRecord,
+    LeaseRecord,
+    SessionRecord,
+    TableRecord,
+    TableState,
+)
 from stele.env.ports import Random
 from stele.errors import (
     AlreadyExists,
@@ -45,12 +52,13 @@ TABLES: Final = "/stele/tables/"
 NAMES: Final = "/stele/names/"
 HORIZONS: Final = "/stele/horizons/"
 LEASES: Final = "/stele/leases/"
+JOBS: Final = "/stele/jobs/"
 
 ATTEMPTS_MAX: Final = 100
 """Tries of one transaction before others are said to be in the way; each loses to one that won."""
 
 R = TypeVar("R")
-Record = TypeVar("Record", SessionRecord, TableRecord, LeaseRecord)
+Record = TypeVar("Record", SessionRecord, TableRecord, LeaseRecord, JobRecord)
 
 
 class MetastoreCoordination:
@@ -140,6 +148,8 @@ class MetastoreCoordination:
             for lease in _leases(t):
                 if lease.table == table:
                     t.delete(_lease_key(lease.name))
+            for item in t.range(f"{JOBS}{table}/"):
+                t.delete(item.key)
 
         transact(self._metastore, change)
 
@@ -189,6 +199,25 @@ class MetastoreCoordination:
         found = (decode_record(item, LeaseRecord) for item in self._metastore.range(LEASES))
         return tuple(lease for lease in found if table is None or lease.table == table)
 
+    # Jobs.
+
+    def jobs(self, table: str | None = None) -> tuple[JobRecord, ...]:
+        directory = JOBS if table is None else f"{JOBS}{table}/"
+        return tuple(decode_record(item, JobRecord) for item in self._metastore.range(directory))
+
+    def change_job(self, record: JobRecord, expected: JobRecord | None) -> None:
+        def change(t: TransactionPort) -> None:
+            found = t.get(_job_key(record.table, record.name))
+            current = None if found is None else decode_record(found, JobRecord)
+            if current != expected:
+                raise Conflict(f"job {record.name!r} was changed by another: read it again")
+            t.put(_job_key(record.table, record.name), msgspec.json.encode(record))
+
+        transact(self._metastore, change)
+
+    def forget_job(self, table: str, name: str) -> None:
+        self._metastore.delete(_job_key(table, name))
+
 
 def transact(metastore: MetastorePort, change: Callable[[TransactionPort], R]) -> R:
     """Run a transaction until no other got in between. What ``change`` raises ends it."""
@@ -214,6 +243,10 @@ def _session_key(session: int) -> str:
 
 def _lease_key(name: str) -> str:
     return LEASES + segment(name)
+
+
+def _job_key(table: str, name: str) -> str:
+    return f"{JOBS}{table}/{segment(name)}"
 
 
 def _next_id(t: TransactionPort) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from stele.coordination.records import LeaseRecord, SessionRecord, TableRecord
+from stele.coordination.records import JobRecord, LeaseRecord, SessionRecord, TableRecord
 
 
 class Sessions(Protocol):
@@ -42,7 +42,7 @@ class Catalog(Protocol):
         """Change a table whose schema version is still ``expected_version``, else ``Conflict``."""
 
     def forget_table(self, table: str) -> None:
-        """Remove a dropped table for good, with its horizon and leases. Idempotent."""
+        """Remove a dropped table for good, with its horizon, leases and jobs. Idempotent."""
 
 
 class Horizons(Protocol):
@@ -67,7 +67,20 @@ class Horizons(Protocol):
         """The leases of one table, or of all."""
 
 
-class Coordination(Sessions, Catalog, Horizons, Protocol):
+class Jobs(Protocol):
+    """Imports, under way or decided."""
+
+    def jobs(self, table: str | None = None) -> tuple[JobRecord, ...]:
+        """The jobs of one table, or of all."""
+
+    def change_job(self, record: JobRecord, expected: JobRecord | None) -> None:
+        """Begin or change a job that is still as ``expected``, else ``Conflict``."""
+
+    def forget_job(self, table: str, name: str) -> None:
+        """Nobody will ask for it again. Idempotent."""
+
+
+class Coordination(Sessions, Catalog, Horizons, Jobs, Protocol):
     """All of it, as one object."""
 
     @property

@@ -55,6 +55,33 @@ class LeaseRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self.expires_us is not None and self.expires_us <= now_us
 
 
+class JobState(Enum):
+    """What became of an import. Only a running one may change."""
+
+    RUNNING = "running"
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+
+
+class JobRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An import: whether its files are part of the table is decided here, and nowhere else."""
+
+    name: str
+    table: str
+    token: str
+    """Of the attempt that may decide; a later attempt has another."""
+    state: JobState
+    created_us: int
+    expires_us: int
+    """When a running job is given up unless somebody renews it."""
+    txn: int = 0
+    """Of all cells of a committed job."""
+
+    def has_expired(self, now_us: int) -> bool:
+        """Whether nobody renewed it in time."""
+        return self.expires_us <= now_us
+
+
 class State(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Everything at once."""
 
@@ -64,3 +91,4 @@ class State(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tables: tuple[TableRecord, ...] = ()
     horizons: dict[str, int] = {}
     leases: tuple[LeaseRecord, ...] = ()
+    jobs: tuple[JobRecord, ...] = ()

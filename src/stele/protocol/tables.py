@@ -196,6 +196,42 @@ class PinEnd(msgspec.Struct, frozen=True):
     expires_us: int
 
 
+class BeginImport(msgspec.Struct, frozen=True):
+    """Begin a job of a table, or a new attempt at it, which lives for so long."""
+
+    table: str
+    job: str
+    ttl_us: int
+
+
+class ImportBegun(msgspec.Struct, frozen=True):
+    """What writers have to know, as in ``stele.storage.import_files``."""
+
+    job: str
+    token: str
+    location: str
+    timestamp: int
+    txn: int | None = None
+
+
+class ImportName(msgspec.Struct, frozen=True):
+    """An attempt at a job of a table; ``ttl_us`` is for how long to renew it."""
+
+    table: str
+    job: str
+    token: str
+    ttl_us: int = 0
+
+
+class ImportFiles(msgspec.Struct, frozen=True):
+    """The files of an attempt, in the bytes of ``stele.storage.import_files``."""
+
+    table: str
+    job: str
+    token: str
+    files: bytes
+
+
 # ---- cells ---------------------------------------------------------------------------------
 
 
@@ -399,3 +435,21 @@ SNAPSHOTS = TABLES.unary("snapshots", 42, request=TableId, response=Snapshots, p
 PIN = TABLES.unary("pin", 50, request=PinTable, response=PinnedPlan, permission=_READ)
 RENEW_PIN = TABLES.unary("renew-pin", 51, request=PinName, response=PinEnd, permission=_READ)
 RELEASE_PIN = TABLES.unary("release-pin", 52, request=PinName, response=Nothing, permission=_READ)
+
+BEGIN_IMPORT = TABLES.unary(
+    "begin-import", 60, request=BeginImport, response=ImportBegun, permission=_WRITE
+)
+RENEW_IMPORT = TABLES.unary(
+    "renew-import", 61, request=ImportName, response=PinEnd, permission=_WRITE
+)
+COMMIT_IMPORT = TABLES.unary(
+    "commit-import",
+    62,
+    request=ImportFiles,
+    response=Txn,
+    permission=_WRITE,
+    request_bytes_max=FRAME_BYTES_MAX,
+)
+ABORT_IMPORT = TABLES.unary(
+    "abort-import", 63, request=ImportName, response=Nothing, permission=_WRITE
+)

@@ -6,7 +6,7 @@ change no longer fits. A refusal is an answer: whoever asked plans again from wh
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -23,7 +23,7 @@ from stele.storage.references import (
     restrict_marks,
     unite,
 )
-from stele.tablet.config import ConfigEdit, TabletConfig
+from stele.tablet.config import ConfigEdit, HiddenImport, TabletConfig
 
 Configs = Mapping[str, TabletConfig]
 """All tablets of one table that live here, by id."""
@@ -146,6 +146,7 @@ class JoinTablets:
             epoch=max(below.epoch, above.epoch),
             revision=max(below.revision, above.revision) + 1,
             history_floor=max(below.history_floor, above.history_floor),
+            imports=_joined_imports(below, above),
         )
         return ConfigEdit(removed=(below, above), written=(joined,))
 
@@ -163,9 +164,9 @@ class Regroup:
     def apply(self, configs: Configs) -> Outcome:
         written = []
         for config in configs.values():
-            references = into_groups(config.references, dict(self.groups))
-            if references != config.references:
-                written.append(revised(config, references=references))
+            regrouped = into_groups_of(config, dict(self.groups))
+            if regrouped != config:
+                written.append(revised(regrouped))
         return ConfigEdit(written=tuple(written))
 
 
@@ -212,6 +213,41 @@ class RaiseFloor:
 
 
 @dataclass(frozen=True, slots=True)
+class PrepareImport:
+    """Files of a job belong to the tablets from now on, but are not shown.
+
+    They replace what an earlier attempt at the same job has prepared.
+    """
+
+    job: str
+    references: References
+
+    def apply(self, configs: Configs) -> Outcome:
+        written = []
+        for config in configs.values():
+            others = tuple(one for one in config.imports if one.job != self.job)
+            mine = restrict(self.references, config.rows)
+            imports = (*others, HiddenImport(self.job, mine)) if mine else others
+            if imports != config.imports:
+                written.append(revised(config, imports=imports))
+        return ConfigEdit(written=tuple(written))
+
+
+@dataclass(frozen=True, slots=True)
+class EndImport:
+    """A job is decided: with a txn its files are shown under it, without one they are let go."""
+
+    job: str
+    txn: int | None
+
+    def apply(self, configs: Configs) -> Outcome:
+        ended = (
+            (config, without_import(config, self.job, self.txn)) for config in configs.values()
+        )
+        return ConfigEdit(written=tuple(revised(new) for old, new in ended if new != old))
+
+
+@dataclass(frozen=True, slots=True)
 class DropTablets:
     """All tablets of the table go."""
 
@@ -228,6 +264,8 @@ ConfigChange = (
     | Regroup
     | TruncateRows
     | RaiseFloor
+    | PrepareImport
+    | EndImport
     | DropTablets
 )
 
@@ -242,11 +280,49 @@ def into_groups(references: References, groups: Mapping[str, ColumnSet]) -> Refe
     return tuple(x for group in regroup(references, groups).values() for x in group)
 
 
+def into_groups_of(config: TabletConfig, groups: Mapping[str, ColumnSet]) -> TabletConfig:
+    """A tablet whose references, hidden ones too, each show columns of one group only."""
+    return _mapped(config, lambda references: into_groups(references, groups))
+
+
+def without_import(config: TabletConfig, job: str, txn: int | None) -> TabletConfig:
+    """A tablet after the end of a job: its files are shown under a txn, or gone without one."""
+    mine = [one for one in config.imports if one.job == job]
+    if not mine:
+        return config
+    left = tuple(one for one in config.imports if one.job != job)
+    if txn is None:
+        return replace(config, imports=left)
+    shown = tuple(replace(ref, txn=txn) for one in mine for ref in one.references)
+    return replace(
+        config,
+        imports=left,
+        references=(*config.references, *shown),
+        clock=max(config.clock, txn),
+    )
+
+
+def _mapped(config: TabletConfig, change: Callable[[References], References]) -> TabletConfig:
+    """The same done to all references; a job that has none left is not spoken of any more."""
+    hidden = (HiddenImport(one.job, change(one.references)) for one in config.imports)
+    return replace(
+        config,
+        references=change(config.references),
+        imports=tuple(one for one in hidden if one.references),
+    )
+
+
+def _joined_imports(below: TabletConfig, above: TabletConfig) -> tuple[HiddenImport, ...]:
+    by_job: dict[str, References] = {}
+    for one in (*below.imports, *above.imports):
+        by_job[one.job] = (*by_job.get(one.job, ()), *one.references)
+    return tuple(HiddenImport(job, _united(found)) for job, found in by_job.items())
+
+
 def _part(config: TabletConfig, rows: RowRange, name: str) -> TabletConfig:
     """The part of a tablet that serves some of its rows."""
-    references = restrict(config.references, rows)
-    marks = restrict_marks(config.marks, rows)
-    return revised(config, id=name, rows=rows, references=references, marks=marks)
+    part = _mapped(config, lambda references: restrict(references, rows))
+    return revised(part, id=name, rows=rows, marks=restrict_marks(config.marks, rows))
 
 
 def _united(references: References) -> References:

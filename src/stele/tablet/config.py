@@ -14,6 +14,14 @@ from stele.storage.references import Marks, References
 
 
 @dataclass(frozen=True, slots=True)
+class HiddenImport:
+    """Files of a job that is not decided yet: kept, and shown to nobody."""
+
+    job: str
+    references: References
+
+
+@dataclass(frozen=True, slots=True)
 class TabletConfig:
     """One tablet. ``rows`` is what it serves; every reference is fenced to it."""
 
@@ -35,11 +43,19 @@ class TabletConfig:
     """The lower border was chosen by a user, and no join removes it."""
     history_floor: int = 0
     """Reads below this txn are refused: rows were truncated then."""
+    imports: tuple[HiddenImport, ...] = ()
+    """One for each job that has prepared files for this tablet."""
+
+    @property
+    def all_references(self) -> References:
+        """What readers are shown, and what is hidden from them."""
+        hidden = (reference for one in self.imports for reference in one.references)
+        return (*self.references, *hidden)
 
     def files(self) -> frozenset[str]:
         """The names of all fragment files the tablet refers to."""
         return frozenset(
-            file.name for reference in self.references for file in reference.file.files
+            file.name for reference in self.all_references for file in reference.file.files
         )
 
 
@@ -54,7 +70,7 @@ class ConfigEdit:
         """Our own mistakes: the rows served stay the same, unless tablets come or go for good."""
         assert len({config.id for config in self.written}) == len(self.written)
         for config in self.written:
-            for reference in config.references:
+            for reference in config.all_references:
                 inside = config.rows.covers(reference.rows)
                 assert inside, f"{config.id}: a reference reaches {reference.rows}"
 

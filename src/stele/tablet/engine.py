@@ -26,6 +26,7 @@ from stele.errors import (
     TableNotFound,
     TabletNotServing,
     Throttled,
+    Unavailable,
 )
 from stele.model.clock import HybridClock
 from stele.model.mutations import MutationBatch
@@ -38,7 +39,7 @@ from stele.storage.log_seal import seal_fence
 from stele.storage.log_segments import first_needed_file, remove_released
 from stele.storage.log_sequencer import Sequencer
 from stele.storage.log_writer import LogWriter
-from stele.tablet.changes import ConfigChange, TruncateRows
+from stele.tablet.changes import ConfigChange, Refused, TruncateRows
 from stele.tablet.commits import BatchCommit, KnownCommit, PendingCommit, SmallCommit, prepare
 from stele.tablet.config import ConfigEdit, TabletConfig, by_id
 from stele.tablet.config_store import ConfigStore
@@ -393,6 +394,83 @@ class Engine:
             self.events.dispatch(events)
 
         self.config_writer.submit(Change(state.id, change, publish, done))
+
+    def change_and_wait(
+        self,
+        state: TableState,
+        change: ConfigChange,
+        *,
+        schema: Schema | None = None,
+        shown: Callable[[], None] = lambda: None,
+    ) -> ConfigEdit | Refused:
+        """Make a change of configs and return when it is durable and shown, or refused."""
+        answers: list[Answer] = []
+        done = threading.Event()
+
+        def answered(answer: Answer) -> None:
+            answers.append(answer)
+            done.set()
+
+        self.change(state, change, answered, schema=schema, shown=shown)
+        done.wait()
+        if isinstance(answers[0], SteleError):
+            raise answers[0]
+        return answers[0]
+
+    # Imports.
+
+    def number_import(self, state: TableState, job: str) -> int:
+        """A txn for the prepared files of a job, logged so that no later owner falls below it.
+
+        From here on reads at or above it wait for ``settle_import``, and a row transaction that
+        read any row of these tablets earlier has to read again.
+        """
+        pending = PendingCommit(self.log)
+        with self.lock:
+            txn = self._sequencer.next(self.world.clock.now_us())
+            pending.append(clock_commit(txn))
+            state.undecided_txn = txn  # before anybody can read at it
+            for config in state.layout.tablets:
+                if any(one.job == job for one in config.imports):
+                    state.rings[config.id].raise_floor(txn)
+            self._sequencer.commit(txn)
+        try:
+            pending.wait()
+        except SteleError:
+            self.settle_import(state)
+            raise
+        return txn
+
+    def settle_import(self, state: TableState) -> None:
+        """The outcome of an import is shown, or there will be none: reads go on."""
+        with self.lock:
+            self.import_shown(state)
+
+    def import_shown(self, state: TableState) -> None:
+        """The same, by who holds the lock."""
+        state.undecided_txn = state.undecided_why = None
+        self.work_ended.notify_all()
+
+    def import_stuck(self, state: TableState, why: SteleError) -> None:
+        """The outcome cannot be shown for now: those who wait for it hear why."""
+        with self.lock:
+            state.undecided_why = why
+            self.work_ended.notify_all()
+
+    def await_import(self, state: TableState, txn: int) -> None:
+        """Return when a read at ``txn``, which was chosen before, sees all it ever will."""
+        undecided = state.undecided_txn
+        if undecided is None or txn < undecided:
+            return
+        with self.lock:
+            self.work_ended.wait_for(
+                lambda: state.undecided_txn is None or state.undecided_why is not None
+            )
+            if state.undecided_why is not None:
+                raise Unavailable(
+                    f"table {state.name!r} cannot be read at {txn} before an import is shown: "
+                    f"{state.undecided_why}"
+                )
 
     # Log files.
 

@@ -1,7 +1,8 @@
 """Which fragment files may go: a pure decision, and the two rounds that carry it out.
 
 A file is kept while a config refers to it, now or at the META txn of a lease; while it is pending;
-and while its writer is alive and may still refer to it. Everything else is moved to the trash in
+while its writer is alive and may still refer to it; and while it belongs to an import that may
+still be committed. Everything else is moved to the trash in
 one round and deleted in the next, so that a mistake of a day can still be undone by hand.
 """
 
@@ -14,6 +15,7 @@ from stele.env.failpoints import declare, failpoint
 from stele.env.ports import FileSystem
 from stele.errors import InvalidArgument, NotFound
 from stele.storage.fragment_name import parse_fragment_name
+from stele.storage.import_files import token_of
 
 TRASH_DIRECTORY = "trash"
 
@@ -30,6 +32,8 @@ class GcFacts:
     referenced: Collection[str]
     live: Mapping[str, int]
     """The low-water of each session that may still write, taken *before* the files were listed."""
+    importing: Collection[str] = ()
+    """The tokens of imports that are not decided, taken *before* the files were listed."""
 
 
 def choose_garbage(facts: GcFacts) -> list[str]:
@@ -41,6 +45,8 @@ def choose_garbage(facts: GcFacts) -> list[str]:
         try:
             parsed = parse_fragment_name(name)
         except InvalidArgument:
+            continue
+        if token_of(name) in facts.importing:
             continue
         low_water = facts.live.get(parsed.session)
         if low_water is not None and parsed.sequence >= low_water:

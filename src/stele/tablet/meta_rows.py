@@ -27,9 +27,9 @@ from stele.storage.references import (
     encode_marks,
     encode_references,
 )
-from stele.tablet.config import ConfigEdit, TabletConfig
+from stele.tablet.config import ConfigEdit, HiddenImport, TabletConfig
 
-META_FAMILIES = ("first", "tablet", "location", "log", "fragments", "marks", "clock")
+META_FAMILIES = ("first", "tablet", "location", "log", "fragments", "marks", "clock", "imports")
 FIRST_COLUMN = ("first", b"")
 """Family and qualifier of a tablet's first row."""
 
@@ -110,13 +110,16 @@ def _columns(config: TabletConfig) -> list[tuple[str, bytes, bytes]]:
         ("fragments", name.encode(), encode_references(references))
         for name, references in by_columns.items()
     ]
+    columns += [
+        ("imports", one.job.encode(), encode_references(one.references)) for one in config.imports
+    ]
     return columns
 
 
 def config_from_cells(key: bytes, cells: Sequence[Cell]) -> TabletConfig:
     """The config a META row holds. META is input like any other, so all of it is checked."""
     config = loose_config(key, cells)
-    for reference in config.references:
+    for reference in config.all_references:
         if not config.rows.covers(reference.rows):
             raise Corruption(f"META row {key!r}: a reference reaches beyond the tablet")
     return config
@@ -148,6 +151,11 @@ def loose_config(key: bytes, cells: Sequence[Cell]) -> TabletConfig:
             revision=identity.revision,
             protected=identity.protected,
             history_floor=identity.history_floor,
+            imports=tuple(
+                HiddenImport(job.decode(), decode_references(value, where))
+                for (family, job), value in sorted(values.items())
+                if family == "imports"
+            ),
         )
     except (KeyError, ValueError, InvalidArgument, msgspec.DecodeError) as error:
         raise Corruption(f"{where} cannot be read: {error!r}") from error

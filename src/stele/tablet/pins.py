@@ -80,7 +80,7 @@ class Pins:
         self._coordination = coordination
         self._meta = meta
         self._leasing = leasing
-        self._location = location
+        self.location = location
 
     def pin(
         self, state: TableState, at: int | None, ttl_us: int, name: str | None = None
@@ -102,6 +102,7 @@ class Pins:
 
     def _pin(self, state: TableState, at: int | None, lease: LeaseRecord, ttl_us: int) -> ReadPlan:
         txn = self._txn(at)
+        self._engine.await_import(state, txn)
         blocks = state.view().memory.blocks(txn)
         now_us = self._engine.world.clock.now_us()
         with self._leasing:
@@ -146,7 +147,7 @@ class Pins:
                 failpoint(AFTER_RECORD)
         assert lease.expires_us is not None
         return ReadPlan(
-            location=self._location,
+            location=self.location,
             table=state.id,
             name=state.name,
             schema_json=schema_to_json(schema).decode(),

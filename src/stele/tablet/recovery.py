@@ -20,7 +20,7 @@ from stele.model.column_set import ALL_COLUMNS
 from stele.model.schema import Schema
 from stele.storage.log_replay import recover_log, unflushed
 from stele.storage.references import FlushMark, References, restrict
-from stele.tablet.changes import into_groups, revised
+from stele.tablet.changes import into_groups_of, revised
 from stele.tablet.config import TabletConfig
 from stele.tablet.flush import write_groups
 from stele.tablet.fragment_store import PendingFiles
@@ -132,10 +132,11 @@ class _Harvest:
         groups (T65), so that is done here.
         """
         references = (*config.references, *restrict(self._references, config.rows))
-        if not all(reference.columns in self._columns for reference in references):
-            references = into_groups(references, self._groups)
+        adopted = replace(config, references=references)
+        if not all(reference.columns in self._columns for reference in adopted.all_references):
+            adopted = into_groups_of(adopted, self._groups)
         mark = FlushMark(config.rows, ALL_COLUMNS, clock)  # as high as any, and wider
-        return revised(config, references=references, marks=(mark,), clock=clock)
+        return revised(adopted, marks=(mark,), clock=clock)
 
 
 def log_directories(configs: Iterable[TabletConfig]) -> frozenset[str]:

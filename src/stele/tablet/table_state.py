@@ -14,6 +14,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from stele.errors import SteleError
 from stele.model.column_set import ColumnSet
 from stele.model.schema import Schema
 from stele.storage.memory_table import MemoryTable, MemoryVersion
@@ -83,6 +84,10 @@ class TableState:
         """False while the table is being dropped: what comes later must not be acknowledged."""
         self.changing_layout = False
         """A split, join or regrouping is under way; no second one starts."""
+        self.undecided_txn: int | None = None
+        """Of an import that is being decided: reads at or above it wait for the outcome."""
+        self.undecided_why: SteleError | None = None
+        """Why the outcome cannot be shown now: reads that would wait are told so."""
 
     def view(self, *, for_a_read: bool = True) -> TableView:
         """A layout and a memory that belong together. Takes no lock."""

@@ -1,4 +1,4 @@
-"""The part of the table service that operators use: tablets, files, snapshots and pins."""
+"""The part of the table service that operators use: tablets, files, snapshots, pins, imports."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from stele.client.aio_waiting import Workers
 from stele.client.backend import TableBackend
 from stele.protocol import tables as protocol
 from stele.rpc.service import Binding, Context
+from stele.storage.import_files import decode_files
 from stele.storage.read_plan import encode_plan
 from stele.tserver.served_tables import ServedTables
 
@@ -23,7 +24,7 @@ class TabletMethods:
         self._workers = workers
 
     def bindings(self) -> tuple[Binding, ...]:
-        """The methods of the service that concern tablets, files, snapshots and pins."""
+        """The methods of the service that concern tablets, files, snapshots, pins and imports."""
         return (
             protocol.TABLETS.handled_by(self._tablets),
             protocol.SAMPLE_KEYS.handled_by(self._sample_keys),
@@ -38,6 +39,10 @@ class TabletMethods:
             protocol.PIN.handled_by(self._pin),
             protocol.RENEW_PIN.handled_by(self._renew_pin),
             protocol.RELEASE_PIN.handled_by(self._release_pin),
+            protocol.BEGIN_IMPORT.handled_by(self._begin_import),
+            protocol.RENEW_IMPORT.handled_by(self._renew_import),
+            protocol.COMMIT_IMPORT.handled_by(self._commit_import),
+            protocol.ABORT_IMPORT.handled_by(self._abort_import),
         )
 
     async def _on_table(self, table_id: str, work: Callable[[TableBackend], T]) -> T:
@@ -112,4 +117,38 @@ class TabletMethods:
 
     async def _release_pin(self, _context: Context, request: protocol.PinName) -> protocol.Nothing:
         await self._on_table(request.table, lambda table: table.release_pin(request.lease))
+        return protocol.Nothing()
+
+    async def _begin_import(
+        self, _context: Context, request: protocol.BeginImport
+    ) -> protocol.ImportBegun:
+        ticket = await self._on_table(
+            request.table, lambda table: table.begin_import(request.job, request.ttl_us)
+        )
+        return protocol.ImportBegun(
+            ticket.job, ticket.token, ticket.location, ticket.timestamp, ticket.txn
+        )
+
+    async def _renew_import(
+        self, _context: Context, request: protocol.ImportName
+    ) -> protocol.PinEnd:
+        def renew(table: TableBackend) -> int:
+            return table.renew_import(request.job, request.token, request.ttl_us)
+
+        return protocol.PinEnd(await self._on_table(request.table, renew))
+
+    async def _commit_import(
+        self, _context: Context, request: protocol.ImportFiles
+    ) -> protocol.Txn:
+        def commit(table: TableBackend) -> int:
+            return table.commit_import(request.job, request.token, decode_files(request.files))
+
+        return protocol.Txn(await self._on_table(request.table, commit))
+
+    async def _abort_import(
+        self, _context: Context, request: protocol.ImportName
+    ) -> protocol.Nothing:
+        await self._on_table(
+            request.table, lambda table: table.abort_import(request.job, request.token)
+        )
         return protocol.Nothing()

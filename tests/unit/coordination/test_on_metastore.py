@@ -10,7 +10,13 @@ import pytest
 from stele.cluster.root_of_trust import open_root
 from stele.coordination.on_metastore import LEASES, MetastoreCoordination, segment, transact
 from stele.coordination.ports import Coordination
-from stele.coordination.records import LeaseRecord, TableRecord, TableState
+from stele.coordination.records import (
+    JobRecord,
+    JobState,
+    LeaseRecord,
+    TableRecord,
+    TableState,
+)
 from stele.env.memory_fs import MemoryFileSystem
 from stele.env.real import SystemRandom
 from stele.errors import (
@@ -220,3 +226,25 @@ def test_a_record_of_something_else_is_named() -> None:
     metastore.put("/stele/tables/t1", b"{}")
     with pytest.raises(Corruption, match="/stele/tables/t1"):
         MetastoreCoordination(metastore, "c").tables()
+
+
+def test_a_job_changes_only_for_who_knows_it(reopen: Reopen) -> None:
+    store = reopen()
+    job = JobRecord("load/ä", "t1", "i1", JobState.RUNNING, 1, 2)
+    other = JobRecord("load/ä", "t2", "i2", JobState.RUNNING, 1, 2)
+    store.change_job(job, None)
+    store.change_job(other, None)
+    with pytest.raises(Conflict, match="changed by another"):
+        store.change_job(job, None)
+    done = msgspec.structs.replace(job, state=JobState.COMMITTED, txn=9)
+    store.change_job(done, job)
+    with pytest.raises(Conflict):
+        store.change_job(job, job)
+    assert store.jobs("t1") == (done,)
+    assert set(store.jobs()) == {done, other}
+    assert done.has_expired(2)
+    assert not done.has_expired(1)
+    store.forget_job("t1", "load/ä")
+    store.forget_job("t1", "load/ä")
+    store.forget_table("t2")
+    assert store.jobs() == ()

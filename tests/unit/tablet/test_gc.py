@@ -88,3 +88,8 @@ def test_a_round_that_was_cut_short_is_taken_up_by_the_next(name: str) -> None:
     empty_trash(after)
     assert after.list(FRAGMENT_DIRECTORY) == [OLD[2]]
     assert after.list(TRASH_DIRECTORY) == []
+
+
+def test_files_of_an_import_that_may_be_committed_stay() -> None:
+    files = ["i01.0.3-00000000.parquet", "i02.0.3-00000000.parquet"]
+    assert choose_garbage(GcFacts(files, (), {}, importing={"i01"})) == files[1:]

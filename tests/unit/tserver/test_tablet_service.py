@@ -6,11 +6,16 @@ import pytest
 
 import stele
 from stele.cluster.embedded import open_embedded
-from stele.errors import AlreadyExists, InvalidArgument, NotFound
+from stele.env.posix import PosixFileSystem
+from stele.errors import AlreadyExists, Conflict, InvalidArgument, NotFound
+from stele.model.cells import Cell
 from stele.model.mutations import MutationBatch
 from stele.model.predicates import ScanSpec
 from stele.model.ranges import RowRange
 from stele.model.schema import Schema
+from stele.storage.fragment_writer import write_fragment
+from stele.storage.import_files import writer_names
+from tests.unit.tablet.engine_support import block
 from tests.unit.tserver.serving import remote
 
 MINUTE_US = 60_000_000
@@ -68,4 +73,28 @@ def test_a_pin_says_which_files_to_read(tmp_path: Path) -> None:
         table.release_pin(plan.lease)
         with pytest.raises(NotFound):
             table.renew_pin(plan.lease, MINUTE_US)
+    backend.close()
+
+
+def test_an_import_from_another_process(tmp_path: Path) -> None:
+    backend = open_embedded(str(tmp_path / "db"))
+    with remote(backend, tmp_path) as (client, _):
+        table = client.create_table("t", Schema(), [b"m"])
+        ticket = table.begin_import("job", MINUTE_US)
+        assert ticket.location == str(tmp_path / "db" / "fragments")
+        (info,) = write_fragment(
+            PosixFileSystem(ticket.location),
+            "",
+            writer_names(ticket.token, 0, 0),
+            [block(Cell(b"a", "f", b"q", 1), Cell(b"z", "f", b"q", 1))],
+            table=ticket.table,
+        )
+        assert table.renew_import("job", ticket.token, MINUTE_US) > 0
+        txn = table.commit_import("job", ticket.token, [info])
+        assert table.begin_import("job", MINUTE_US).txn == txn
+        assert rows_of(table) == [b"a", b"z"]
+        other = table.begin_import("other", MINUTE_US)
+        table.abort_import("other", other.token)
+        with pytest.raises(Conflict, match="given up"):
+            table.commit_import("other", other.token, ())
     backend.close()
