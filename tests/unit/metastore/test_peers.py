@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from stele.env.memory import SeededRandom
+from stele.env.ports import Network
 from stele.errors import Unavailable
 from stele.metastore.peers import HEARD_FROM_MAX, Peers
-from stele.raft import Membership
-from stele.raft.messages import Heartbeat
+from stele.protocol.raft import DELIVER, Delivery
+from stele.raft import Entry, EntryKind, Membership, Message
+from stele.raft.messages import AppendRequest, Heartbeat
+from stele.rpc import Context, Role, Server, ServerOptions
 from tests.unit.rpc.support import memory_network, settle
 
 
-def new_peers(lost: list[int]) -> Peers:
+def new_peers(lost: list[int], network: Network | None = None) -> Peers:
     return Peers(
         "cluster",
         1,
         "m1:1",
         random=SeededRandom(1),
         credentials=None,
-        network=memory_network(),
+        network=network or memory_network(),
         unreachable=lost.append,
     )
 
@@ -46,6 +51,41 @@ async def test_a_node_knows_best_where_it_is() -> None:
     with pytest.raises(Unavailable, match="node 3"):
         peers.channel(3)
     await peers.close()
+
+
+def append(commit: int, *entries: int) -> AppendRequest:
+    rows = tuple(Entry(index, 1, EntryKind.DATA, b"") for index in entries)
+    return AppendRequest(1, 2, 1, 5, 1, rows, commit)
+
+
+async def test_news_of_a_commit_go_with_the_next_entries_or_after_a_moment() -> None:
+    network = memory_network()
+    heard: list[tuple[Message, ...]] = []
+
+    def deliver(_context: Context, delivery: Delivery) -> None:
+        heard.append(delivery.messages)
+
+    server = Server(
+        [DELIVER.handled_by(deliver)],
+        ServerOptions(role=Role.METASTORE, name="2"),
+        network=network,
+    )
+    peers = new_peers([], network)
+    peers.hear(2, server.listen("m2:1"))
+    await peers.channel(2).connect()
+    peers.send([append(6)])
+    peers.send([append(7, 8)])
+    peers.send([append(8)])
+    peers.send([Heartbeat(1, 2, 1, 8, 0)])
+    await settle()
+    assert heard == [(append(7, 8),), (append(8), Heartbeat(1, 2, 1, 8, 0))]
+    peers.send([append(9)])
+    peers.send([append(10)])
+    while len(heard) < 3:
+        await asyncio.sleep(0.001)
+    assert heard[2:] == [(append(10),)]
+    await peers.close()
+    await server.close(0)
 
 
 async def test_senders_are_remembered_up_to_a_number() -> None:
