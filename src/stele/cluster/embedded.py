@@ -24,6 +24,7 @@ from stele.env.real import SystemClock, SystemRandom, ThreadTasks
 from stele.errors import (
     AlreadyExists,
     Conflict,
+    DeadlineExceeded,
     DirectoryInUse,
     InvalidArgument,
     SteleError,
@@ -47,6 +48,9 @@ from stele.tablet.pins import MetaSource, Pins
 from stele.tablet.table_state import TableState
 
 TABLE_NAME_BYTES_MAX = 255
+
+TURN_S_MAX = 60.0
+"""How long one change waits for others to end: as long as any call does, unless told otherwise."""
 
 COLLECTION_PERIOD_US = 30_000_000
 """Between two rounds of the collector of garbage: a file is deleted in the second after the one
@@ -121,7 +125,7 @@ class EmbeddedBackend:
         record = self._record(name)
         table = self._tables.get(record.id)
         if table is None:
-            with self._ddl:
+            with self._catalog_changes():
                 state = self.store.user.table(record.id)
                 table = self._tables.setdefault(record.id, EmbeddedTable(self, state))
         return table
@@ -132,7 +136,7 @@ class EmbeddedBackend:
         self.check_open()
         _check_name(name)
         borders = sorted({check_row(row) for row in splits})
-        with self._ddl:
+        with self._catalog_changes():
             self._check_free(name)
             table = self.store.coordination.new_table_id()
             configs = self._first_configs(table, borders)
@@ -166,7 +170,7 @@ class EmbeddedBackend:
 
     def alter_table(self, name: str, schema: Schema) -> EmbeddedTable:
         self.check_open()
-        with self._ddl:
+        with self._catalog_changes():
             record = self._record(name)
             table = self.table(name)
             if schema.version <= table.schema.version:
@@ -193,7 +197,7 @@ class EmbeddedBackend:
     def drop_table(self, name: str) -> None:
         """Stop serving a table. Its files stay until it is forgotten, so it can come back."""
         self.check_open()
-        with self._ddl:
+        with self._catalog_changes():
             table = self.table(name)
             record = self._record(name)
             state = self.store.user.table(record.id)
@@ -224,7 +228,7 @@ class EmbeddedBackend:
 
     def undrop_table(self, name: str) -> EmbeddedTable:
         self.check_open()
-        with self._ddl:
+        with self._catalog_changes():
             self._check_free(name)
             dropped = [
                 record
@@ -257,7 +261,7 @@ class EmbeddedBackend:
     def rename_table(self, name: str, new_name: str) -> EmbeddedTable:
         self.check_open()
         _check_name(new_name)
-        with self._ddl:
+        with self._catalog_changes():
             record = self._record(name)
             renamed = msgspec.structs.replace(record, name=new_name)
             self.store.coordination.replace_table(renamed, record.schema_version)
@@ -267,7 +271,7 @@ class EmbeddedBackend:
     def clone_table(self, name: str, new_name: str) -> EmbeddedTable:
         self.check_open()
         _check_name(new_name)
-        with self._ddl:
+        with self._catalog_changes():
             self._check_free(new_name)
             source = self.table(name)
             source.flush()
@@ -310,13 +314,32 @@ class EmbeddedBackend:
     # Work that callers wait for.
 
     @contextmanager
+    def _catalog_changes(self) -> Iterator[None]:
+        """Alone with the catalog."""
+        if not self._ddl.acquire(timeout=TURN_S_MAX):
+            raise DeadlineExceeded(
+                f"another change of the catalog has been under way for {TURN_S_MAX:g} s: "
+                f"nothing was changed"
+            )
+        try:
+            yield
+        finally:
+            self._ddl.release()
+
+    @contextmanager
     def layout_changes(self, state: TableState) -> Iterator[None]:
         """Alone with a table's layout: no flush, compaction, split or join is under way."""
         engine = self.store.user
         with engine.lock:
-            engine.work_ended.wait_for(
-                lambda: not (state.changing_layout or state.flushing or state.compacting)
+            is_free = engine.work_ended.wait_for(
+                lambda: not (state.changing_layout or state.flushing or state.compacting),
+                TURN_S_MAX,
             )
+            if not is_free:
+                raise DeadlineExceeded(
+                    f"table {state.name!r} has been busy with its files for {TURN_S_MAX:g} s: "
+                    f"nothing was changed"
+                )
             state.changing_layout = True
         try:
             yield

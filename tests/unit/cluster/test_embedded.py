@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from stele.cluster import embedded
 from stele.cluster.embedded import COLLECTION_PERIOD_US, EmbeddedBackend, open_embedded
 from stele.env.failpoints import SimulatedCrash, armed, crash
 from stele.env.memory import MemoryClock, MemoryTasks
 from stele.errors import (
     AlreadyExists,
     Conflict,
+    DeadlineExceeded,
     DirectoryInUse,
     InvalidArgument,
     LimitExceeded,
@@ -333,3 +336,30 @@ def test_t106_files_nobody_needs_go_by_themselves() -> None:
     assert values(table) == {(b"a", "f"): b"2"}
     backend.close()
     assert tasks.advance(COLLECTION_PERIOD_US) == 0
+
+
+def test_nobody_waits_for_his_turn_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embedded, "TURN_S_MAX", 0.01)
+    backend = open_backend(memory_world())
+    table = backend.create_table("t", ONE_GROUP)
+    held, over = threading.Event(), threading.Event()
+
+    def change_something() -> None:
+        with backend._catalog_changes():
+            held.set()
+            over.wait(10)
+
+    other = threading.Thread(target=change_something)
+    other.start()
+    held.wait(10)
+    with pytest.raises(DeadlineExceeded, match="nothing was changed"):
+        backend.create_table("u", ONE_GROUP)
+    over.set()
+    other.join()
+    backend.create_table("u", ONE_GROUP)
+    table._state.flushing = True
+    with pytest.raises(DeadlineExceeded, match="'t' has been busy"):
+        table.truncate()
+    table._state.flushing = False
+    table.truncate()
+    backend.close()
