@@ -212,6 +212,11 @@ def test_a_directory_is_no_file_and_a_file_no_directory(fs: FileSystem) -> None:
         fs.create("f/under")
     with pytest.raises(InvalidArgument):
         fs.rename("f", "d")
+    for give_a_name in (fs.rename, fs.link):
+        with pytest.raises(InvalidArgument):
+            give_a_name("d", "e")
+        with pytest.raises(InvalidArgument):
+            give_a_name("d", "d/e")
     assert not fs.exists("f/under")
 
 

@@ -75,10 +75,17 @@ class PosixKernel:
         os.fsync(descriptor)
 
     def rename(self, source: str, target: str) -> None:
-        os.rename(self._absolute(source), self._absolute(target))
+        os.rename(self._file(source), self._absolute(target))
 
     def link(self, source: str, target: str) -> None:
-        os.link(self._absolute(source), self._absolute(target), follow_symlinks=False)
+        os.link(self._file(source), self._absolute(target), follow_symlinks=False)
+
+    def _file(self, path: str) -> str:
+        """What is to get another name: of a directory nobody could say what is durable then."""
+        absolute = self._absolute(path)
+        if stat.S_ISDIR(os.lstat(absolute).st_mode):
+            raise OSError(errno.EISDIR, "Is a directory")
+        return absolute
 
     def unlink(self, path: str) -> None:
         os.unlink(self._absolute(path))
