@@ -15,6 +15,8 @@ ORACLE_COURSES ?= 50
 ORACLE_STEPS ?= 400
 ORACLE_SEED ?= $(shell date +%s)
 CHAOS_ROUNDS ?= 2000
+CHAOS_FAULTS ?= 200
+CHAOS_INCREMENTS ?= 12000
 CHAOS_SEED ?= $(shell date +%s)
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
@@ -86,9 +88,11 @@ model: install ## MODEL_EXAMPLES random courses of MODEL_STEPS steps: the embedd
 	STELE_MODEL_SEED=$(MODEL_SEED) STELE_MODEL_EXAMPLES=$(MODEL_EXAMPLES) \
 		STELE_MODEL_STEPS=$(MODEL_STEPS) $(PYTEST) tests/model -q -s --timeout 86400
 
-chaos: install ## CHAOS_KILLS real processes killed at any moment, and crowds of threads
+chaos: install ## CHAOS_KILLS kills, CHAOS_FAULTS faults of a metastore, CHAOS_INCREMENTS under a lock
 	STELE_CHAOS_SEED=$(CHAOS_SEED) STELE_CHAOS_KILLS=$(CHAOS_KILLS) \
-		STELE_CHAOS_ROUNDS=$(CHAOS_ROUNDS) $(PYTEST) tests/integration/engine -q -s --timeout 86400
+		STELE_CHAOS_ROUNDS=$(CHAOS_ROUNDS) STELE_CHAOS_FAULTS=$(CHAOS_FAULTS) \
+		STELE_CHAOS_INCREMENTS=$(CHAOS_INCREMENTS) \
+		$(PYTEST) tests/integration/engine tests/chaos -q -s --timeout 86400
 
 oracle: install ## ORACLE_COURSES random courses on the metastore's state and on a real etcd
 	scripts/install_etcd.sh

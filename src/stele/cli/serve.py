@@ -20,6 +20,7 @@ from stele.cli import exit_codes
 from stele.cli.output import Output
 from stele.cli.tls_options import add_tls, tls_files
 from stele.cluster.member_process import ServeOptions, serve
+from stele.env.failpoints import arm_from_environment
 from stele.metastore.server import NodeServer
 from stele.rpc import run as run_loop
 
@@ -56,6 +57,7 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(arguments: Namespace, output: Output) -> int:
     """Serve until told to end."""
+    arm_from_environment()
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
     options = ServeOptions(
         directory=arguments.data,

@@ -34,26 +34,45 @@ class Nodes:
         self._folder = folder
         self._tls = tls or {}
         self.addresses: list[str] = []
+        self.environment: dict[str, str] = {}
+        """What is set for the processes that are started from now on, beside the usual."""
         self._processes: dict[str, subprocess.Popen[str]] = {}
 
     def add(self) -> str:
         """One more node: the first founds the group, the others join it."""
-        address = free_address()
+        address = self.new_address()
         self.addresses.append(address)
         first = ["--bootstrap"] if len(self.addresses) == 1 else ["--join", self.addresses[0]]
         self.start(address, *first)
         return address
 
+    def new_address(self) -> str:
+        """Where the next node listens."""
+        return free_address()
+
+    def command_prefix(self, address: str) -> list[str]:
+        """What stands before the command of a node."""
+        return []
+
     def start(self, address: str, *options: str, data: Path | None = None) -> None:
         """Start the process of a node, until it says that it is up."""
         number = self.addresses.index(address) if address in self.addresses else 0
-        words = [sys.executable, "-m", "stele", "serve", "master", "--json"]
+        words = [
+            *self.command_prefix(address),
+            sys.executable,
+            "-m",
+            "stele",
+            "serve",
+            "master",
+            "--json",
+        ]
         words += ["--data", str(data or self.directory(address)), "--listen", address, *options]
         files = self._tls.get(number)
         if files is not None:
             words += ["--tls-cert", str(files.certificate), "--tls-key", str(files.key)]
             words += ["--tls-ca", str(files.authority)]
-        process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=os.environ)
+        environment = {**os.environ, **self.environment}
+        process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment)
         self._processes[address] = process
         assert process.stdout is not None
         line = process.stdout.readline()
@@ -73,12 +92,20 @@ class Nodes:
         self.signal(address, signal.SIGKILL)
         self._processes.pop(address).communicate(timeout=PATIENCE_S)
 
-    def stop(self, address: str) -> int:
-        """Ask a node to end in good order; what it ended with."""
-        self.signal(address, signal.SIGTERM)
+    def is_running(self, address: str) -> bool:
+        """Whether the process of a node has not ended by itself."""
+        return self._processes[address].poll() is None
+
+    def wait_for_end(self, address: str) -> int:
+        """Wait for a node to end by itself; what it ended with."""
         process = self._processes.pop(address)
         process.communicate(timeout=PATIENCE_S)
         return process.returncode
+
+    def stop(self, address: str) -> int:
+        """Ask a node to end in good order; what it ended with."""
+        self.signal(address, signal.SIGTERM)
+        return self.wait_for_end(address)
 
     def connect(self, tls: TlsFiles | None = None, role: Role = Role.ADMIN) -> Metastore:
         """A client of all nodes."""
