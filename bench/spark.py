@@ -13,9 +13,11 @@ from __future__ import annotations
 import argparse
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
 
 import stele
 from bench.harness import Row, best_of, report, slower
@@ -31,6 +33,13 @@ RANGE_ROWS = 1_000
 
 BY_HAND = stele.EngineOptions(background=False)
 """Nothing is compacted but what is asked for."""
+
+
+def load(table: stele.Table, parts: Iterable[pa.Table]) -> None:
+    """Write all parts, each into files of its own: together they are one sorted run."""
+    for part in parts:
+        table.write(part)
+        table.flush()
 
 
 def drain(frame: Any) -> None:
@@ -50,8 +59,7 @@ def cells_rows(spark: Any, directory: Path, cells: int, rounds: int) -> list[Row
     size = f"{cells / 1e6:g} M cells"
     with stele.open(directory / "cells", BY_HAND) as db:
         table = db.create_table("t")
-        for part in cell_parts(cells):
-            table.write(part)
+        load(table, cell_parts(cells))
         table.compact()
         plain = str(directory / "plain-cells")
         base = ss.read(spark, table, shape="cells")
@@ -70,9 +78,7 @@ def cells_rows(spark: Any, directory: Path, cells: int, rounds: int) -> list[Row
             lambda: drain(spark.read.parquet(plain).where(condition)),
         )
         for number in range(DELTAS):
-            for part in delta(cells, DELTA_SHARE, number):
-                table.write(part)
-            table.flush()
+            load(table, delta(cells, DELTA_SHARE, number))
         merged = turns(rounds, lambda: drain(ours()), lambda: drain(spark.read.parquet(plain)))
     return [
         slower(f"full read, compacted, {size}", *full, "ms", 1.2),
@@ -86,8 +92,7 @@ def wide_rows(spark: Any, directory: Path, cells: int, rounds: int) -> list[Row]
     size = f"{cells / 1e6:g} M cells"
     with stele.open(directory / "wide", BY_HAND) as db:
         table = db.create_table("t", wide_schema())
-        for part in wide_parts(cells):
-            table.write(part)
+        load(table, wide_parts(cells))
         table.compact()
         plain = str(directory / "plain-wide")
         whole = ss.read(spark, table)
