@@ -1,7 +1,9 @@
-"""Every requirement of the tablet engine has a test that names it, or a reason why not.
+"""Every requirement of the tablet engine and of the metastore has a test that names it, or a reason
+why not.
 
-The numbers are those of the list that the design was made from: T for tablets, M for META. A test
-names one in its own name (``test_t34_…``), or in the docstring of itself or of its module.
+The numbers are those of the list that the design was made from: T for tablets, M for META, S for
+the metastore. A test names one in its own name (``test_t34_…``), or in the docstring of itself or
+of its module.
 """
 
 from __future__ import annotations
@@ -37,8 +39,19 @@ FOLDERS = (
 )
 """Tests of the engine and of what it stands on. Others have numbers of their own."""
 
-_NUMBERS = re.compile(r"\b([TM])(\d+)(?:[–-]\1?(\d+))?\b")
-_IN_A_NAME = re.compile(r"(?<=_)([tm]\d+)(?=_)")
+METASTORE_REQUIRED = [f"S{number}" for number in range(1, 40)]
+
+METASTORE_FOLDERS = (
+    "tests/chaos/metastore/",
+    "tests/integration/metastore/",
+    "tests/unit/client/",
+    "tests/unit/cluster/",
+    "tests/unit/metastore/",
+)
+"""Elsewhere an S is a rule of the transport's security."""
+
+_NUMBERS = re.compile(r"\b([TMS])(\d+)(?:[–-]\1?(\d+))?\b")
+_IN_A_NAME = re.compile(r"(?<=_)([tms]\d+)(?=_)")
 
 
 def numbers_in(text: str) -> Iterator[str]:
@@ -52,7 +65,8 @@ def named_by(tree: ast.Module) -> set[str]:
     tests = [
         node
         for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.name.startswith("test_")
     ]
     if not tests:
         return set()
@@ -79,6 +93,17 @@ def test_every_requirement_has_a_test_or_a_reason() -> None:
             named |= named_by(repository.tree(name))
     found = findings(named)
     assert not found, repository.report(found)
+
+
+def test_every_requirement_of_the_metastore_has_a_test() -> None:
+    named: set[str] = set()
+    for folder in METASTORE_FOLDERS:
+        for name in repository.under(folder):
+            named |= named_by(repository.tree(name))
+    missing = [
+        f"{number}: no test names it" for number in METASTORE_REQUIRED if number not in named
+    ]
+    assert not missing, repository.report(missing)
 
 
 def test_a_missing_number_is_noticed() -> None:
