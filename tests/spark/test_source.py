@@ -134,7 +134,7 @@ def test_a_version_or_a_time_is_read(spark: Any, db: stele.Database, path: str) 
     [
         ({"startKey": "a"}, "no option 'startkey'; did you mean 'startRow'"),
         ({"versionAsOf": "1", "timestampAsOf": "1"}, "contradict"),
-        ({"table": "peopl"}, "did you mean 'people'"),
+        ({"table": "people2"}, "did you mean 'people'"),
         ({"db": "/nowhere"}, "no database in /nowhere"),
         ({"shape": "tall"}, "shape is one of"),
     ],
