@@ -52,7 +52,7 @@ NUMBER_MAX: Final = (1 << 63) - 1
 
 def checked_payload(command: Command) -> bytes:
     """The payload of a log entry, or the reason why there cannot be one."""
-    if command.identity != NOBODY:
+    if command.identity.client or command.identity != NOBODY:
         _check_identity(command.identity)
     match command:
         case Execute():
@@ -74,6 +74,9 @@ def checked_payload(command: Command) -> bytes:
 
 
 def _check_identity(identity: Identity) -> None:
+    if 0 < identity.client <= NUMBER_MAX and 0 <= identity.answered < identity.sequence:
+        _check_number("sequence", identity.sequence)
+        return
     for name in ("client", "sequence", "answered"):
         _check_number(name, getattr(identity, name))
     if not identity.client:

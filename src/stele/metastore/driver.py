@@ -218,7 +218,7 @@ class Driver:
 
     def _is_over_quota(self) -> bool:
         usage = self.machine.usage()
-        return 0 < usage.quota_bytes < usage.used_bytes and not self.machine.alarms()
+        return 0 < usage.quota_bytes < usage.used_bytes and not self.machine.has_alarms
 
     def _settle_locks(self, effect: Effects) -> None:
         for grant in effect.granted:

@@ -145,6 +145,8 @@ class MetastoreService:
         return self._propose(command, _index)
 
     def _check_operations(self, context: Context, operations: Iterable[Operation]) -> None:
+        if not self._machine.is_guarded:
+            return
         for operation in operations:
             grant = c.Grant.READ if isinstance(operation, Get) else c.Grant.WRITE
             end = operation.end if isinstance(operation, Delete) else None
@@ -153,8 +155,10 @@ class MetastoreService:
     def _check_space(self, identity: Identity, operations: Iterable[Operation]) -> None:
         """While there is an alarm the state refuses what takes space; but even a refusal is an
         entry, and many of them would eat up the reserve. So they are refused at the door."""
+        if not self._machine.has_alarms:
+            return
         alarms = self._machine.alarms()
-        if not alarms or not any(isinstance(operation, Put) for operation in operations):
+        if not any(isinstance(operation, Put) for operation in operations):
             return
         if not self._machine.is_answered(identity):
             node, reason = next(iter(alarms.items()))

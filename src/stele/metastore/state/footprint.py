@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from stele.metastore.commands import Answer, Effects, LockGranted, SessionInfo
 from stele.protocol.metastore_values import Change
 
 
-class Footprint:
+class Footprint(msgspec.Struct, eq=False, gc=False):
     """Collects the effects of the entry at ``index``."""
 
-    __slots__ = ("changes", "ended", "granted", "index", "opened", "superseded")
-
-    def __init__(self, index: int):
-        self.index = index
-        self.changes: dict[str, Change] = {}
-        """By key, so that a key comes once however often the entry touched it."""
-        self.superseded: dict[str, int] = {}
-        """For each key that changed: when its version before this entry was written, or 0."""
-        self.granted: tuple[LockGranted, ...] = ()
-        self.opened: tuple[SessionInfo, ...] = ()
-        self.ended: tuple[int, ...] = ()
+    index: int
+    changes: dict[str, Change] = msgspec.field(default_factory=dict)
+    """By key, so that a key comes once however often the entry touched it."""
+    superseded: dict[str, int] = msgspec.field(default_factory=dict)
+    """For each key that changed: when its version before this entry was written, or 0."""
+    granted: tuple[LockGranted, ...] = ()
+    opened: tuple[SessionInfo, ...] = ()
+    ended: tuple[int, ...] = ()
 
     def effects(self, answer: Answer) -> Effects:
         """All of it, for those who wait and watch."""

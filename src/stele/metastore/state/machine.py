@@ -379,6 +379,11 @@ class StateMachine:
         """Where a request for a lock stands."""
         return self._locks.answer(session, key, ticket)
 
+    @property
+    def is_guarded(self) -> bool:
+        """Whether access rules count; if not, everybody may do everything."""
+        return self._header.acl_enabled
+
     def may(self, identity: str, grant: Grant, selected: KeyRange) -> bool:
         """Whether an identity is allowed something on all keys of a range."""
         return self._access.may(identity, grant, selected)
@@ -386,6 +391,11 @@ class StateMachine:
     def is_answered(self, identity: Identity) -> bool:
         """Whether a request was applied before, so that asking again gives its first answer."""
         return self._retries.first_answer(identity) is not None
+
+    @property
+    def has_alarms(self) -> bool:
+        """Whether some node has no space."""
+        return bool(self._alarms)
 
     def alarms(self) -> dict[int, str]:
         """The nodes that have no space, and what they said."""

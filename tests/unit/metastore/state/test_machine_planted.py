@@ -23,7 +23,7 @@ from tests.unit.metastore.state.test_machine_model import Machine
 Patch = pytest.MonkeyPatch
 
 QUICK = settings(
-    max_examples=150,
+    max_examples=600,
     stateful_step_count=40,
     deadline=None,
     derandomize=True,
