@@ -1,4 +1,4 @@
-"""Jobs on Spark over the files of a database: SQL over its tables."""
+"""Jobs on Spark over the files of a database: SQL over its tables, exports."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import Any
 
 from stele.cli import exit_codes
 from stele.cli.output import Output
-from stele.cli.tables import add_database, open_database, positive
+from stele.cli.tables import add_database, add_reading, open_database, positive
 from stele.cli.values import plain, word
 from stele.client.database import Database
+from stele.errors import InvalidArgument
 
 QUIET = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
 
@@ -47,7 +48,11 @@ def sql(session: Any, database: Database, arguments: Namespace, output: Output) 
     """Run a query in Spark SQL over the tables it names."""
     from stele import spark as ss
     from stele.spark.queries import run_query
+    from stele.spark.system_tables import SYSTEM_TABLES
 
+    for name in named_tables(arguments.query, [f"system_{each}" for each in SYSTEM_TABLES]):
+        found = ss.system(session, database, name.removeprefix("system_"))
+        found.createOrReplaceTempView(name)
     for name in named_tables(arguments.query, database.tables()):
         shape = "rows" if _has_lines(database, name) else "cells"
         ss.view(session, database.table(name), shape=shape)
@@ -69,13 +74,74 @@ def _has_lines(database: Database, name: str) -> bool:
 
 
 def _configure_sql(parser: ArgumentParser) -> None:
-    parser.add_argument("query", metavar="QUERY", help="such as 'SELECT count(*) FROM users'")
+    parser.add_argument(
+        "query",
+        metavar="QUERY",
+        help="such as 'SELECT count(*) FROM users', or FROM system_tablets",
+    )
     parser.add_argument(
         "--limit", metavar="N", type=positive, default=1_000, help="print at most N lines"
     )
 
 
+def export(session: Any, database: Database, arguments: Namespace, output: Output) -> None:
+    """Write a table in any format of Spark's."""
+    from stele import spark as ss
+
+    done = ss.export(
+        session,
+        database.table(arguments.table),
+        arguments.path,
+        format=arguments.format,
+        mode="overwrite" if arguments.overwrite else "error",
+        binary=arguments.binary,
+        options=dict(_option(text) for text in arguments.option),
+        columns=arguments.columns,
+        at=arguments.at,
+        shape=arguments.shape,
+        versions=arguments.versions if arguments.shape == "cells" else 1,
+    )
+    written = {"path": done.path, "format": done.format, "lines": done.lines}
+    output.result(written, f"{done.lines} lines in {done.path}")
+
+
+def _option(text: str) -> tuple[str, str]:
+    name, separator, value = text.partition("=")
+    if not name or not separator:
+        raise InvalidArgument(f"an option is NAME=VALUE, as in header=true; not {text!r:.80}")
+    return name, value
+
+
+def _configure_export(parser: ArgumentParser) -> None:
+    parser.add_argument("table", metavar="TABLE", help="the name of a table")
+    parser.add_argument("path", metavar="PATH", help="a directory or an address that Spark knows")
+    parser.add_argument(
+        "--format", metavar="NAME", default="parquet", help="parquet (default), csv, json, orc, …"
+    )
+    parser.add_argument("--shape", choices=["rows", "cells"], default="rows")
+    parser.add_argument(
+        "--binary",
+        choices=["native", "utf8", "base64", "hex"],
+        help="how bytes are written; utf8 by default in formats of text",
+    )
+    parser.add_argument(
+        "--option",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="of the format, such as header=true; may be given again",
+    )
+    parser.add_argument(
+        "--versions", metavar="N", type=positive, help="of each cell (default: all)"
+    )
+    parser.add_argument("--overwrite", action="store_true", help="replace what is at PATH")
+    add_reading(parser)
+
+
 Job = Callable[[Any, Database, Namespace, Output], None]
 
-JOBS: dict[str, tuple[Job, Callable[[ArgumentParser], None]]] = {"sql": (sql, _configure_sql)}
+JOBS: dict[str, tuple[Job, Callable[[ArgumentParser], None]]] = {
+    "sql": (sql, _configure_sql),
+    "export": (export, _configure_export),
+}
 """What there is to do, and what each takes."""

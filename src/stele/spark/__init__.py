@@ -9,7 +9,9 @@ Nothing but PySpark and a Java is needed: no jar, no server. ``docs/guide/spark.
 
 from __future__ import annotations
 
+from stele.spark.exporting import export
 from stele.spark.reading import read, view
 from stele.spark.sessions import session, setup
+from stele.spark.system_tables import system
 
-__all__ = ["read", "session", "setup", "view"]
+__all__ = ["export", "read", "session", "setup", "system", "view"]

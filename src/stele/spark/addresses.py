@@ -56,11 +56,12 @@ class TableAddress:
     @contextmanager
     def open(self) -> Iterator[Table]:
         """The table, for a moment."""
-        with _database(self.db) as database:
+        with open_at(self.db) as database:
             yield database.table(self.table)
 
 
-def _database(db: str) -> Database:
+def open_at(db: str) -> Database:
+    """The database in a directory that exists."""
     if db.startswith(CLUSTER_SCHEME):
         raise InvalidArgument(
             f"{db} is a cluster, and this version of Stele reads embedded directories from Spark"
