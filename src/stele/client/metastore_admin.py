@@ -86,24 +86,28 @@ class MetastoreAdmin:
 
     async def clear_alarm(self, node: int) -> int:
         """A node's disk has room again: take writes, unless another one is full."""
+        await self._sequence.be_born(self._transport, CALL_S)
         with self._sequence.next() as identity:
             request = ClearAlarmRequest(identity, node)
             return (await self._transport.call(CLEAR_ALARM, request, timeout_s=CALL_S)).index
 
     async def set_quota(self, limit_bytes: int) -> int:
         """The most bytes of keys, values and history; 0 for no limit."""
+        await self._sequence.be_born(self._transport, CALL_S)
         with self._sequence.next() as identity:
             request = SetQuotaRequest(identity, limit_bytes)
             return (await self._transport.call(SET_QUOTA, request, timeout_s=CALL_S)).index
 
     async def set_acl(self, directory: str, *rules: AccessRule) -> int:
         """Replace the access rules of a directory; none removes them."""
+        await self._sequence.be_born(self._transport, CALL_S)
         with self._sequence.next() as identity:
             request = SetAclRequest(identity, directory, rules)
             return (await self._transport.call(SET_ACL, request, timeout_s=CALL_S)).index
 
     async def switch_acl(self, *, enabled: bool) -> int:
         """Turn access rules on or off."""
+        await self._sequence.be_born(self._transport, CALL_S)
         with self._sequence.next() as identity:
             request = SwitchAclRequest(identity, enabled)
             return (await self._transport.call(SWITCH_ACL, request, timeout_s=CALL_S)).index

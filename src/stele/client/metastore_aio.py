@@ -144,6 +144,7 @@ class AsyncMetastore:
         compares: tuple[Compare, ...] = (),
         otherwise: tuple[Operation, ...] = (),
     ) -> ExecuteResponse:
+        await self.sequence.be_born(self.transport, seconds(timeout))
         with self.sequence.next() as identity:
             request = ExecuteRequest(identity, then, compares, otherwise)
             return await self.transport.call(EXECUTE, request, timeout_s=seconds(timeout))
@@ -187,6 +188,7 @@ class AsyncMetastore:
     ) -> AsyncSession:
         """A session that is kept alive in the background; use it in an ``async with``."""
         ttl_us = timeout_us(ttl)
+        await self.sequence.be_born(self.transport, seconds(timeout))
         sent_us = self.transport.monotonic_us()
         with self.sequence.next() as identity:
             request = OpenSessionRequest(identity, ttl_us, self._name)

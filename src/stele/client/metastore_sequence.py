@@ -3,7 +3,8 @@
 The id must be one that no other client has or had: ``draw_client_id`` draws it from a space so
 large that nobody draws it again. Each request that changes something takes the next number, and
 says up to which number this client waits for nothing any more: the answers up to there need not be
-remembered. Threads may share it.
+remembered. It also says when the client was born, by an index of the log from before its first
+request: so the group can tell a new client from one that it has forgotten. Threads may share it.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from stele.client.metastore_transport import Transport
 from stele.env.ports import Random
 from stele.errors import Throttled
+from stele.protocol.metastore import READ_INDEX, ReadIndexRequest
 from stele.protocol.metastore_values import Identity
 
 CLIENT_ID_BITS = 62
@@ -33,8 +36,15 @@ class RequestNumbers:
 
     def __init__(self, client: int) -> None:
         self.client = client
+        self._born = 0
         self._numbers = itertools.count(1)
         self._waiting: dict[int, None] = {}
+
+    async def be_born(self, transport: Transport, timeout_s: float) -> None:
+        """Learn an index, once; no request may take its number before."""
+        if not self._born:
+            asked = ReadIndexRequest()
+            self._born = (await transport.call(READ_INDEX, asked, timeout_s=timeout_s)).index
 
     @contextmanager
     def next(self) -> Iterator[Identity]:
@@ -47,6 +57,6 @@ class RequestNumbers:
         number = next(self._numbers)
         waiting[number] = None
         try:
-            yield Identity(self.client, number, next(iter(waiting), number) - 1)
+            yield Identity(self.client, number, next(iter(waiting), number) - 1, self._born)
         finally:
             del waiting[number]

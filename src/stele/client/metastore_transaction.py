@@ -67,6 +67,7 @@ class AsyncMetastoreTransaction:
         self._ended = True
         self.index = self._buffer.read_index
         if not self._buffer.is_read_only:
+            await self._sequence.be_born(self._transport, self._timeout_s)
             with self._sequence.next() as identity:
                 request = self._buffer.commit_request(identity)
                 done = await self._transport.call(COMMIT, request, timeout_s=self._timeout_s)

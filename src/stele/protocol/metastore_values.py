@@ -96,6 +96,8 @@ class Identity(msgspec.Struct, frozen=True, array_like=True, gc=False):
     sequence: int
     answered: int = 0
     """The client has the answers to all its requests up to here: they can be forgotten."""
+    born: int = 0
+    """An index from before the client's first request: tells a new client from a forgotten one."""
 
 
 class Change(msgspec.Struct, frozen=True, array_like=True, gc=False):

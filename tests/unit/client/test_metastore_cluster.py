@@ -21,7 +21,7 @@ async def test_dead_addresses_are_passed_over() -> None:
 async def test_the_deadline_ends_what_cannot_be_answered() -> None:
     async with group_of(1) as group:
         ms = group.client("nobody:1")
-        with pytest.raises(DeadlineExceeded, match=r"metastore\.execute.*0\.1 s.*nobody"):
+        with pytest.raises(DeadlineExceeded, match=r"metastore\.read-index.*0\.1 s.*nobody"):
             await ms.put("/a", b"1", timeout=0.1)
 
 

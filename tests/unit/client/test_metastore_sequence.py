@@ -10,6 +10,7 @@ from stele.client.metastore_sequence import WAITING_MAX, RequestNumbers, draw_cl
 from stele.env.real import SystemRandom
 from stele.errors import Throttled
 from stele.protocol.metastore_values import Identity
+from tests.unit.metastore.cluster_support import group_of
 
 
 def test_s20_client_ids_are_not_drawn_twice() -> None:
@@ -38,3 +39,14 @@ def test_too_many_that_wait_are_refused() -> None:
             pass
     with sequence.next() as identity:
         assert identity.answered == WAITING_MAX
+
+
+async def test_s20_a_client_learns_an_index_before_its_first_request() -> None:
+    async with group_of(1) as group:
+        ms = group.client()
+        before = await ms.index()
+        await ms.put("/a", b"1")
+        await ms.put("/a", b"2")
+        with ms.sequence.next() as identity:
+            assert identity.born >= before
+            assert identity.born < (await ms.get("/a")).created  # type: ignore[union-attr]

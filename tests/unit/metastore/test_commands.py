@@ -90,9 +90,10 @@ def test_a_command_through_the_log(command: Command) -> None:
 
 def test_the_format_of_a_put() -> None:
     # Written down, because logs of earlier versions have to be read.
-    assert encode_command(Execute(Identity(1, 2, 1), (Put("/a", b"v"),))) == bytes.fromhex(
-        "01950193010201919401a22f61c40176009090"
-    )
+    put = Execute(Identity(1, 2, 1, 7), (Put("/a", b"v"),))
+    assert encode_command(put) == bytes.fromhex("0195019401020107919401a22f61c40176009090")
+    unborn = Execute(Identity(1, 2, 1), (Put("/a", b"v"),))
+    assert decode_command(bytes.fromhex("01950193010201919401a22f61c40176009090")) == unborn
 
 
 @pytest.mark.parametrize("answer", ANSWERS, ids=lambda answer: type(answer).__name__)

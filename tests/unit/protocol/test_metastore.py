@@ -13,7 +13,7 @@ MESSAGES = [
     (p.ReadIndexRequest(), b"\x90"),
     (
         p.ExecuteRequest(Identity(1, 2, 0), (Put("/a", b"v"),)),
-        b"\x94\x93\x01\x02\x00\x91\x94\x01\xa2/a\xc4\x01v\x00\x90\x90",
+        b"\x94\x94\x01\x02\x00\x00\x91\x94\x01\xa2/a\xc4\x01v\x00\x90\x90",
     ),
     (p.WatchRequest(KeyRange("/a/", "/a0"), 3), b"\x92\x92\xa3/a/\xa3/a0\x03"),
     (p.LockResponse(4, 9), b"\x93\x04\x09\xc2"),

@@ -30,6 +30,9 @@ class Header(msgspec.Struct, array_like=True, gc=False):
     acl_enabled: bool = False
     incarnation: int = 0
     """How often the store was restored from a backup."""
+    forgotten_index: int = 0
+    """The last request of the client that was forgotten last: clients born before it that are not
+    known may be ones that were forgotten."""
 
 
 _encoder: Final = msgspec.msgpack.Encoder()

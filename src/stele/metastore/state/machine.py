@@ -123,7 +123,7 @@ class StateMachine:
         self._versions = Versions(self._staged, self._header)
         self._locks = Locks(self._staged)
         self._sessions = Sessions(self._staged, self._versions, self._locks)
-        self._retries = Retries(self._staged)
+        self._retries = Retries(self._staged, self._header)
         self._access = AccessRules(self._staged, self._header)
         self._alarms = {
             keys.number_in(stored, 1): reason.decode()
@@ -437,7 +437,7 @@ class StateMachine:
         footprint = Footprint(self._header.applied_index + index_offset)
         self._sessions.end(footprint, [info.id for info in self._sessions.all()])
         self._versions.conclude(footprint)
-        self._retries.clear()
+        self._retries.clear(footprint.index)
         self._header.applied_index = footprint.index
         self._header.incarnation += 1
         self.write()

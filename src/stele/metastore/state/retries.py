@@ -3,8 +3,12 @@
 For each client the answers of its requests are kept until it says that it has them. A client
 numbers its requests from 1 and has at most ``IN_FLIGHT_MAX`` that it does not know the outcome of,
 so what is kept is bounded. Beyond ``CLIENTS_MAX`` clients the one that was silent longest is
-forgotten as a whole. A client that is not known may only begin with low numbers; one that was
-forgotten and goes on is told so, rather than served as if its request were new.
+forgotten as a whole.
+
+A client that is not known is new, or it was forgotten and asks again for what may have been done:
+that must not be done twice. Its birth tells. A client learns an index of the log before its first
+request, and every request carries it. Whoever was forgotten had a request applied above its birth
+and at or below ``forgotten_index``. So only a client born there or later is certainly new.
 
 Most clients have their answer before the batch is written in which it stands. An answer is stored
 only if it is still asked for then.
@@ -18,6 +22,7 @@ from typing import Final
 from stele.errors import Conflict, InvalidArgument, LimitExceeded, StaleHandle, SteleError
 from stele.metastore.commands import Answer, decode_answer, encode_answer
 from stele.metastore.state import keys
+from stele.metastore.state.header import Header
 from stele.metastore.state.staging import Staged
 from stele.protocol.metastore_values import Identity
 
@@ -31,25 +36,27 @@ _STAMP: Final = struct.Struct(">QQ")
 class KnownClient:
     """One client: the answers it may ask for again, and up to where it has them."""
 
-    __slots__ = ("answered", "answers")
+    __slots__ = ("answered", "answers", "last_index")
 
     def __init__(self) -> None:
         self.answered = 0
+        self.last_index = 0
+        """Of its newest request that was carried out."""
         self.answers: dict[int, Answer] = {}
 
 
 class Retries:
     """The answers of all clients, in memory and in the store; the longest silent one is first."""
 
-    def __init__(self, staged: Staged):
+    def __init__(self, staged: Staged, header: Header):
         self._staged = staged
+        self._header = header
         self._clients: dict[int, KnownClient] = {}
         self._latest = 0
         self._unsaved: dict[tuple[int, int], tuple[int, int, Answer]] = {}
         self._load()
 
     def _load(self) -> None:
-        last_use: dict[int, int] = {}
         for stored, data in self._staged.scan(*keys.table_bounds(keys.RETRIES)):
             client = keys.number_in(stored, 1)
             known = self._clients.setdefault(client, KnownClient())
@@ -58,9 +65,9 @@ class Retries:
             )
             index, answered = _STAMP.unpack_from(data)
             known.answered = max(known.answered, answered)
-            last_use[client] = max(last_use.get(client, 0), index)
-        by_silence = sorted(last_use, key=last_use.__getitem__)
-        self._clients = {client: self._clients[client] for client in by_silence}
+            known.last_index = max(known.last_index, index)
+        by_silence = sorted(self._clients.items(), key=lambda item: item[1].last_index)
+        self._clients = dict(by_silence)
 
     def first_answer(self, identity: Identity) -> Answer | None:
         """The answer of a request that was carried out before."""
@@ -73,7 +80,8 @@ class Retries:
             return InvalidArgument(f"request {identity.sequence} says that it is answered already")
         known = self._clients.get(identity.client)
         if known is None:
-            if identity.sequence <= IN_FLIGHT_MAX:
+            is_new = identity.born >= self._header.forgotten_index
+            if is_new and identity.sequence <= IN_FLIGHT_MAX:
                 return None
             return StaleHandle(f"client {identity.client:x} is not known any more: take a new id")
         if identity.sequence <= known.answered:
@@ -98,6 +106,7 @@ class Retries:
                 self._let_go(client, kept)
             known.answered = kept
         known.answers[sequence] = answer
+        known.last_index = index
         self._unsaved[client, sequence] = (index, known.answered, answer)
 
     def _now_latest(self, client: int) -> KnownClient:
@@ -109,7 +118,9 @@ class Retries:
         return known
 
     def _forget(self, client: int) -> None:
-        for sequence in self._clients.pop(client).answers:
+        known = self._clients.pop(client)
+        self._header.forgotten_index = max(self._header.forgotten_index, known.last_index)
+        for sequence in known.answers:
             self._let_go(client, sequence)
 
     def _let_go(self, client: int, sequence: int) -> None:
@@ -129,7 +140,8 @@ class Retries:
             changes[keys.retry_key(client, sequence)] = stamp + encode_answer(answer)
         self._unsaved.clear()
 
-    def clear(self) -> None:
-        """Forget all clients."""
+    def clear(self, index: int) -> None:
+        """Forget all clients: whoever was born before ``index`` is not known any more."""
         for client in list(self._clients):
             self._forget(client)
+        self._header.forgotten_index = index

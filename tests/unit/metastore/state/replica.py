@@ -44,6 +44,7 @@ class Replica:
         self.machine = StateMachine(self.values)
         self.log: list[tuple[int, bytes]] = []
         self._sequences: dict[int, int] = {}
+        self._births: dict[int, int] = {}
 
     def restart(self) -> None:
         """Read everything back from the store."""
@@ -53,7 +54,8 @@ class Replica:
         """The next request of a client that has all earlier answers."""
         sequence = self._sequences.get(client, 0) + 1
         self._sequences[client] = sequence
-        return Identity(client, sequence, sequence - 1)
+        born = self._births.setdefault(client, self.machine.applied_index)
+        return Identity(client, sequence, sequence - 1, born)
 
     def apply(self, command: Command) -> Effects:
         """Make a command the next entry."""

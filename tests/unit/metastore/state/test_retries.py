@@ -127,6 +127,30 @@ def test_the_client_silent_longest_is_forgotten_as_a_whole(
     assert error_of(stale.answer) == "StaleHandle"
 
 
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_forgotten_client_that_asks_again_is_not_served_twice(
+    monkeypatch: pytest.MonkeyPatch, restart: bool
+) -> None:
+    monkeypatch.setattr(retries, "CLIENTS_MAX", 2)
+    replica = Replica()
+    for client in (1, 2, 3):
+        put(replica, Identity(client, 1, 0, born=replica.machine.applied_index), b"%d" % client)
+    if restart:
+        replica.restart()
+    assert error_of(put(replica, Identity(1, 1, 0, born=0), b"1").answer) == "StaleHandle"
+    assert replica.contents() == {"/a": b"3"}
+    born = replica.machine.applied_index
+    assert isinstance(put(replica, Identity(4, 1, 0, born), b"4").answer, Executed), "it is new"
+
+
+def test_after_a_restore_only_new_clients_are_served() -> None:
+    replica = Replica()
+    put(replica, Identity(1, 1), b"1")
+    born = replica.machine.restore(100)
+    assert error_of(put(replica, Identity(1, 1), b"1").answer) == "StaleHandle"
+    assert isinstance(put(replica, Identity(2, 1, 0, born), b"2").answer, Executed)
+
+
 def test_an_identity_that_contradicts_itself_is_refused() -> None:
     replica = Replica()
     payload = Execute(Identity(1, 5, 9), (Put("/a", b""),))
