@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from random import Random
 
@@ -13,6 +13,7 @@ from stele.errors import LimitExceeded, UnsupportedFormat
 from stele.metastore.commands import Effects, Executed
 from stele.metastore.kv_memory import MemoryKeyValues
 from stele.metastore.kv_rocks import RocksKeyValues
+from stele.metastore.state import keys
 from stele.metastore.state import machine as machine_module
 from stele.metastore.state.machine import StateMachine
 from stele.protocol.metastore_values import KeyRange, Put
@@ -46,6 +47,70 @@ def test_a_batch_is_one_write_with_the_applied_index() -> None:
     item = machine.get("/a")
     assert item is not None
     assert (item.value, item.version) == (b"4", 5)
+
+
+def test_calls_share_a_batch_until_it_is_large_enough() -> None:
+    source = Replica()
+    for number in range(9):
+        source.put(f"/a/{number}", b"")
+    values = CountingKeyValues()
+    machine = StateMachine(values, held_changes_max=12)
+    for entry in source.log:
+        machine.apply([entry])
+    # The key and the changelog of six entries, the last answer, the header.
+    assert [len(batch) for batch in values.batches] == [2 * 6 + 1 + 1]
+    assert machine.get("/a/8") is not None, "held and seen"
+    assert len(machine.range(KeyRange("/a/", "/a0")).items) == 9
+
+
+LOOKS: dict[str, Callable[[StateMachine], object]] = {
+    "range": lambda machine: machine.range(KeyRange("/", "0")),
+    "history": lambda machine: machine.history(0, 10),
+    "export": lambda machine: list(machine.export()),
+    "write": StateMachine.write,
+}
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_who_needs_the_store_itself_has_it_written_first(look: str) -> None:
+    source = Replica()
+    source.put("/a", b"1")
+    values = CountingKeyValues()
+    machine = StateMachine(values, held_changes_max=100)
+    machine.apply(source.log)
+    assert not values.batches
+    LOOKS[look](machine)
+    assert b"".join(StateMachine(values).export()) == source.image()
+
+
+def test_what_was_held_in_a_crash_comes_again_from_the_log() -> None:
+    source = Replica()
+    source.put("/a", b"1")
+    values = MemoryKeyValues()
+    machine = StateMachine(values, held_changes_max=100)
+    machine.apply(source.log)
+    machine.write()
+    source.put("/a", b"2")
+    machine.apply(source.log[1:])
+    again = StateMachine(values, held_changes_max=100)
+    assert again.applied_index == 1
+    again.apply(source.log[1:])
+    assert b"".join(again.export()) == source.image()
+
+
+def test_an_answer_that_its_client_has_in_time_is_never_stored() -> None:
+    source = Replica()
+    for number in range(50):
+        source.put("/a", b"%d" % number)
+    values = CountingKeyValues()
+    machine = StateMachine(values, held_changes_max=1000)
+    for entry in source.log:
+        machine.apply([entry])
+    machine.write()
+    (written,) = values.batches
+    low, high = keys.table_bounds(keys.RETRIES)
+    assert sum(low <= key < high for key in written) == 1
+    assert b"".join(machine.export()) == source.image()
 
 
 def test_an_entry_that_is_no_command_moves_the_index_only() -> None:
