@@ -10,8 +10,9 @@ Nothing but PySpark and a Java is needed: no jar, no server. ``docs/guide/spark.
 from __future__ import annotations
 
 from stele.spark.exporting import export
+from stele.spark.lookups import lookup_join
 from stele.spark.reading import read, view
 from stele.spark.sessions import session, setup
 from stele.spark.system_tables import system
 
-__all__ = ["export", "read", "session", "setup", "system", "view"]
+__all__ = ["export", "lookup_join", "read", "session", "setup", "system", "view"]

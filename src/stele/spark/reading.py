@@ -133,7 +133,7 @@ def _read(
         )
         request.converter(handle.schema)  # refuse what makes no sense before anything is pinned
         plan = handle.core.backend.pin(cells.at, ttl_us)
-        KEEPER.hold(_held(handle, address, plan, ttl_us))
+        KEEPER.hold(held_pin(handle, address, plan, ttl_us))
     frame = planned(spark, plan, request)
     return (frame if sql is None else frame.where(sql)), plan.lease
 
@@ -158,7 +158,7 @@ def opened(table: TableLike) -> Iterator[tuple[Table, TableAddress | None]]:
         )
 
 
-def _held(handle: Table, address: TableAddress | None, plan: ReadPlan, ttl_us: int) -> HeldPin:
+def held_pin(handle: Table, address: TableAddress | None, plan: ReadPlan, ttl_us: int) -> HeldPin:
     """How to reach the owner again: by the handle, or by opening the address anew."""
 
     @contextmanager

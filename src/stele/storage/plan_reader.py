@@ -7,9 +7,14 @@ and closes it when it is done.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import chain
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from stele.env import paths
 from stele.env.ports import FileSystem
@@ -24,7 +29,7 @@ from stele.model.columns import ColumnSelection
 from stele.model.predicates import CellSpec
 from stele.model.ranges import RowRange
 from stele.storage.fragment_reader import FragmentReader
-from stele.storage.reference_streams import reference_sources, runs
+from stele.storage.reference_streams import first_row, last_row, reference_sources, runs
 from stele.storage.references import Reference, file_references, restrict
 
 
@@ -55,6 +60,43 @@ class PlanReader:
                 yield from selection.gather()
             else:
                 yield from filter_cells(selection, spec)[0].gather()
+
+    def read_rows(
+        self, references: Iterable[Reference], keys: Sequence[bytes], spec: CellSpec
+    ) -> Iterator[pa.RecordBatch]:
+        """The cells of single rows, given in order; only blocks that may hold any are read."""
+        view = self._view(spec)
+        if view.columns.is_empty or not keys:
+            return
+        inside = restrict(references, RowRange(keys[0], keys[-1] + b"\0"), view.columns)
+        streams = [self._rows(run, spec.columns, keys) for run in runs(file_references(inside))]
+        wanted = pa.array(keys, pa.binary())
+        for selection in merge_streams(streams, read_rule(view)):
+            for block in filter_cells(selection, spec)[0].gather():
+                batch = block.batch
+                chosen = batch.filter(pc.is_in(batch.column("row"), value_set=wanted))
+                if chosen.num_rows:
+                    yield chosen
+
+    def _rows(
+        self, run: Iterable[Reference], wanted: ColumnSelection, keys: Sequence[bytes]
+    ) -> Iterator[Source]:
+        """Other rows of these blocks may be incomplete; whoever asks for single rows drops them."""
+        for reference in run:
+            path = paths.join(self._directory, reference.file.name)
+            with FragmentReader.open(self._files, path, reference.file) as reader:
+                index = reader.index
+                near = keys[
+                    bisect_left(keys, first_row(reference)) : bisect_right(
+                        keys, last_row(reference)
+                    )
+                ]
+                groups = sorted({group for key in near for group in index.groups_of_row(key)})
+                block_of = partial(reader.read_columns, columns=wanted)
+                for place, group in enumerate(groups):
+                    goes_on = group + 1 in groups[place + 1 : place + 2]
+                    for source in reference_sources(index, reference, block_of, (group,)):
+                        yield replace(source, continues=source.continues and goes_on)
 
     def _view(self, spec: CellSpec) -> ReadView:
         wanted = self._served

@@ -53,6 +53,37 @@ def test_files_are_merged_as_if_they_were_in_memory(
     ranges = [RowRange(b"", b"b"), RowRange(b"b")] if cut else [EVERYTHING]
     found = [cell for rows in ranges for cell in cells_of(reader.read(references, rows, spec))]
     assert found == expected
+    keys = sorted({cell.row for cell in expected})[cut::2]
+    batches = list(reader.read_rows(references, keys, spec))
+    places = [
+        place
+        for batch in batches
+        for place in zip(
+            *(
+                batch.column(name).to_pylist()
+                for name in ("row", "qualifier", "timestamp", "value")
+            ),
+            strict=True,
+        )
+    ]
+    assert places == [
+        (cell.row, cell.qualifier, cell.timestamp, cell.value)
+        for cell in expected
+        if cell.row in keys
+    ]
+
+
+def test_single_rows() -> None:
+    fs = new_fs()
+    (file,) = write(fs, plain_cells(4_000))
+    reader = PlanReader(fs, DIRECTORY, 1 << 40, ALL_COLUMNS)
+    keys = [b"row0000003", b"row0000007x", b"row0000900"]
+    found = list(reader.read_rows([Reference(file)], keys, CellSpec()))
+    assert {row for batch in found for row in batch.column("row").to_pylist()} == {
+        b"row0000003",
+        b"row0000900",
+    }
+    assert list(reader.read_rows([Reference(file)], [], CellSpec())) == []
 
 
 def test_columns_filters_and_time_narrow_a_read() -> None:
