@@ -92,8 +92,8 @@ def from_wide_table(
     names = table.schema.names
     if len(set(names)) != len(names):
         raise InvalidCells(f"two columns of the table have the same name: {', '.join(names)}")
-    key_names = _key_names(schema, row)
-    rows = _wide_rows(schema, table, key_names)
+    key_names = key_columns(schema, row)
+    rows = encoded_rows(schema, table, key_names)
     columns = _wide_columns(schema, table, {*key_names, TIMESTAMP_COLUMN})
     _check_cell_count(len(rows) * len(columns))
     stamps = table.column(TIMESTAMP_COLUMN) if TIMESTAMP_COLUMN in names else None
@@ -101,13 +101,16 @@ def from_wide_table(
     return _interleave(rows, columns, timestamps, nulls)
 
 
-def _key_names(schema: Schema, row: str | Sequence[str] | None) -> list[str]:
+def key_columns(schema: Schema, row: str | Sequence[str] | None) -> list[str]:
+    """The columns of a wide table that make up the key."""
     if row is None:
         return list(schema.key.names) if schema.key.composite else [ROW_COLUMN]
     return [row] if isinstance(row, str) else list(row)
 
 
-def _wide_rows(schema: Schema, table: pa.Table | pa.RecordBatch, key_names: list[str]) -> pa.Array:
+def encoded_rows(
+    schema: Schema, table: pa.Table | pa.RecordBatch, key_names: list[str]
+) -> pa.Array:
     """Encoded keys. One column of bytes holds encoded keys already, as everywhere."""
     missing = [name for name in key_names if name not in table.schema.names]
     if missing:

@@ -7,11 +7,14 @@ import os
 
 from stele.client.database import Database
 from stele.env.posix import PosixFileSystem
-from stele.env.real import ThreadTasks
+from stele.env.real import SystemClock, ThreadTasks
 from stele.errors import NotFound
 
 TASKS = ThreadTasks()
 """Background work of a driver."""
+
+CLOCK = SystemClock()
+"""How long jobs take."""
 
 
 def open_database(path: str) -> Database:

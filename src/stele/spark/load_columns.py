@@ -1,0 +1,108 @@
+"""What the columns of a DataFrame are to a table: key, time, op, or data under a canonical name.
+
+Decided before anything runs, so that a column that fits nowhere is refused by name at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from stele.errors import InvalidArgument
+from stele.model.arrow_input import key_columns
+from stele.model.columns import Column
+from stele.model.key_codec import RAW_KEYS
+from stele.model.schema import Schema
+from stele.spark.load_task import OP, TIMESTAMP
+from stele.spark.native_rows import TEXT_KEYS
+from stele.spark.row_sorter import ROW
+
+TIMES = ("timestamp", "timestamp_ntz", "bigint")
+"""Types of Spark that can be the timestamp of a row; whole numbers are µs."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadColumns:
+    """The columns of a load, by what they are."""
+
+    key: tuple[str, ...]
+    key_is_bytes: bool
+    """Whether Spark can make the encoded key by a cast."""
+    data: Mapping[str, str]
+    """``family:qualifier`` to the name in the DataFrame."""
+    timestamp: str | None
+    op: str | None
+
+    def selection(self, key: str) -> list[str]:
+        """SQL expressions that give the canonical columns, the key by ``key``."""
+        chosen = [f"{key} AS {quoted(ROW)}"]
+        if self.timestamp is not None:
+            chosen.append(f"{quoted(self.timestamp)} AS {quoted(TIMESTAMP)}")
+        if self.op is not None:
+            chosen.append(f"{quoted(self.op)} AS {quoted(OP)}")
+        chosen += (f"{quoted(name)} AS {quoted(column)}" for column, name in self.data.items())
+        return chosen
+
+
+def quoted(name: str) -> str:
+    """A name as SQL takes it, whatever is in it."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def load_columns(
+    schema: Schema,
+    types: Mapping[str, str],
+    *,
+    row: str | Sequence[str] | None = None,
+    family: str | None = None,
+    timestamp: str | None = None,
+    op: str | None = None,
+) -> LoadColumns:
+    """Find out what each column is; ``types`` are Spark's, by name."""
+    key = tuple(key_columns(schema, row))
+    for name in (*key, *(one for one in (timestamp, op) if one is not None)):
+        if name not in types:
+            raise InvalidArgument(
+                f"the DataFrame has no column {name!r}; it has {', '.join(types)}"
+            )
+    if timestamp is not None and types[timestamp] not in TIMES:
+        raise InvalidArgument(
+            f"column {timestamp!r} is {types[timestamp]}: timestamps are {', '.join(TIMES)}"
+        )
+    if op is not None and types[op] != "string":
+        raise InvalidArgument(f"column {op!r} is {types[op]}: an op is text, 'put' or 'delete'")
+    data: dict[str, str] = {}
+    for name in types:
+        if name in (*key, timestamp, op):
+            continue
+        column = str(_column(schema, name, family))
+        if column in data:
+            raise InvalidArgument(f"{data[column]!r} and {name!r} are both column {column!r}")
+        data[column] = name
+    if not data and op is None:
+        raise InvalidArgument("the DataFrame has no column besides the key: nothing to load")
+    return LoadColumns(key, _is_bytes(schema, key, types), data, timestamp, op)
+
+
+def _column(schema: Schema, name: str, family: str | None) -> Column:
+    for typed in schema.columns:
+        if name in (typed.label, str(typed.column)):
+            return typed.column
+    if ":" not in name and family is None:
+        raise InvalidArgument(
+            f"column {name!r} says no family: rename it to 'family:{name}', or give family="
+        )
+    column = Column.parse(name if ":" in name else f"{family}:{name}")
+    if not schema.allows(column.family):
+        raise InvalidArgument(
+            f"column {name!r}: family {column.family!r} is in no group of the table's schema"
+        )
+    return column
+
+
+def _is_bytes(schema: Schema, key: Sequence[str], types: Mapping[str, str]) -> bool:
+    if len(key) != 1:
+        return False
+    if types[key[0]] == "binary":
+        return True
+    return types[key[0]] == "string" and schema.key in (RAW_KEYS, TEXT_KEYS)

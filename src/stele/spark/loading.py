@@ -1,0 +1,279 @@
+"""``ss.bulk_load``: a DataFrame becomes files of a table, and the files become part of it at once.
+
+The driver begins an import, cuts the rows into parts along the borders of tablets, lets every part
+be sorted and written by one task, and commits the files that the tasks name. Nothing of it is seen
+before, everything after. A load has a name, its job id: a load that is run again under the same
+name, after whatever happened, finds that it is done or does it.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import msgspec
+import pyarrow as pa
+
+from stele import errors
+from stele.client.backend import TableBackend
+from stele.client.table import Table
+from stele.env.failpoints import declare, failpoint
+from stele.errors import InvalidArgument, SteleError
+from stele.model.arrow_input import NullRule, encoded_rows
+from stele.model.durations import parse_duration
+from stele.model.schema import Schema
+from stele.model.schema_json import schema_from_json, schema_to_json
+from stele.spark.load_columns import LoadColumns, load_columns, quoted
+from stele.spark.load_routing import (
+    Sample,
+    Sampler,
+    even_cuts,
+    new_tablets,
+    part_number,
+    wanted_parts,
+)
+from stele.spark.load_task import MANIFEST, LoadTask, run_load
+from stele.spark.pinning import KEEPER, HeldPin
+from stele.spark.reading import TableLike, opened, parallelism
+from stele.spark.row_sorter import ROW
+from stele.spark.spark_types import spark_schema
+from stele.spark.world import CLOCK
+from stele.storage.fragment_format import FragmentInfo
+from stele.storage.import_files import ImportTicket, decode_files
+
+AFTER_BEGIN = declare("spark.load.after_begin")
+AFTER_TASKS = declare("spark.load.after_tasks")
+AFTER_COMMIT = declare("spark.load.after_commit")
+
+TTL_DEFAULT = "1h"
+"""How long after the death of a driver its load is given up."""
+
+Splits = Literal["auto"] | Sequence[object]
+"""Keys at which the table is split first; ``auto``: an empty table is split by samples."""
+
+_KEY = "__stele_key"
+_OURS = re.compile(r"stele\.errors\.(\w+): (.*)")
+_SAMPLES = pa.schema([("row", pa.binary()), ("rows", pa.int64())])
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a load did. One that was done before has a txn and nothing else."""
+
+    job_id: str
+    txn: int
+    rows: int = 0
+    cells: int = 0
+    size_bytes: int = 0
+    files: int = 0
+    seconds: float = 0.0
+    done_before: bool = False
+
+
+def bulk_load(
+    spark: Any,
+    df: Any,
+    table: TableLike,
+    *,
+    row: str | Sequence[str] | None = None,
+    family: str | None = None,
+    timestamp: str | None = None,
+    op: str | None = None,
+    nulls: NullRule = "skip",
+    job_id: str | None = None,
+    splits: Splits = "auto",
+    ttl: str = TTL_DEFAULT,
+) -> Report:
+    """Load a DataFrame into a table: all of it at one txn, or nothing of it.
+
+    ``row`` is the column of the key, or the columns of its parts. The others are named
+    ``family:qualifier``, or as the schema declares them, or ``family`` says where they go.
+    ``timestamp`` and ``op`` are columns with the time of a row's cells, and with ``'put'`` or
+    ``'delete'``, which erases the row. ``nulls`` says what a null means: nothing (``skip``), or
+    that the column is erased (``delete``). Two loads with one ``job_id`` are one.
+    """
+    if nulls not in ("skip", "delete"):
+        raise InvalidArgument(f"nulls is 'skip' or 'delete', not {nulls!r}")
+    ttl_us = parse_duration(ttl, "ttl")
+    started = CLOCK.monotonic_us()
+    with opened(table) as (handle, _):
+        schema = handle.schema
+        types = dict(df.dtypes)
+        columns = load_columns(schema, types, row=row, family=family, timestamp=timestamp, op=op)
+        with _job(handle, job_id or uuid.uuid4().hex, ttl_us) as ticket:
+            if ticket.txn is not None:
+                return Report(ticket.job, ticket.txn, done_before=True)
+            failpoint(AFTER_BEGIN)
+            frame = _canonical(df, schema, columns)
+            cuts = _cuts(spark, frame, handle, splits)
+            lines = _run(frame, columns, cuts, _task(handle, schema, ticket, nulls))
+            failpoint(AFTER_TASKS)
+            files = [info for line in lines for info in decode_files(bytes(line["files"]))]
+            txn = handle.core.backend.commit_import(ticket.job, ticket.token, files)
+            failpoint(AFTER_COMMIT)
+    seconds = (CLOCK.monotonic_us() - started) / 1e6
+    return _report(ticket, txn, lines, files, seconds)
+
+
+def _report(
+    ticket: ImportTicket, txn: int, lines: list[Any], files: list[FragmentInfo], seconds: float
+) -> Report:
+    return Report(
+        ticket.job,
+        txn,
+        rows=sum(line["rows"] for line in lines),
+        cells=sum(line["cells"] for line in lines),
+        size_bytes=sum(line["bytes"] for line in lines),
+        files=len(files),
+        seconds=seconds,
+    )
+
+
+@contextmanager
+def _job(handle: Table, job: str, ttl_us: int) -> Iterator[ImportTicket]:
+    """An import that is renewed while it is under way, and given up if it fails."""
+    backend = handle.core.backend
+    ticket = backend.begin_import(job, ttl_us)
+    name = f"import/{ticket.token}"
+
+    def renew() -> None:
+        handle.core.handle.check()
+        backend.renew_import(job, ticket.token, ttl_us)
+
+    def give_up() -> None:
+        with suppress(SteleError):  # committed after all, or out of reach: its time runs out
+            backend.abort_import(job, ticket.token)
+
+    if ticket.txn is None:
+        KEEPER.hold(HeldPin(name, ttl_us, renew, give_up))
+    try:
+        yield ticket
+    except Exception as error:
+        give_up()
+        ours = _ours(error)
+        if ours is None:
+            raise
+        raise ours from error
+    finally:
+        KEEPER.forget(name)
+
+
+def _ours(error: Exception) -> SteleError | None:
+    """The sentence of ours that Spark has wrapped into its own, if there is one."""
+    if isinstance(error, SteleError):
+        return None
+    found = _OURS.search(str(error))
+    kind = getattr(errors, found[1], None) if found else None
+    if found is None or not isinstance(kind, type) or not issubclass(kind, SteleError):
+        return None
+    return kind(found[2].partition(" SQLSTATE:")[0].rstrip("'\" "))
+
+
+def _task(handle: Table, schema: Schema, ticket: ImportTicket, nulls: NullRule) -> bytes:
+    return msgspec.msgpack.encode(
+        LoadTask(
+            ticket=ticket,
+            table=handle.name,
+            schema_json=schema_to_json(schema).decode(),
+            nulls=nulls,
+        )
+    )
+
+
+def _canonical(df: Any, schema: Schema, columns: LoadColumns) -> Any:
+    """The DataFrame with the names that tasks know, and the encoded key."""
+    if columns.key_is_bytes:
+        return df.selectExpr(*columns.selection(f"CAST({quoted(columns.key[0])} AS BINARY)"))
+    text, names = schema_to_json(schema), list(columns.key)
+
+    def encode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        own = schema_from_json(text)
+        for batch in batches:
+            rows = encoded_rows(own, batch, names)
+            yield batch.append_column(_KEY, rows)
+
+    from pyspark.sql.types import BinaryType, StructField, StructType
+
+    widened = StructType([*df.schema.fields, StructField(_KEY, BinaryType())])
+    return df.mapInArrow(encode, widened).selectExpr(*columns.selection(quoted(_KEY)))
+
+
+def _cuts(spark: Any, frame: Any, handle: Table, splits: Splits) -> list[bytes]:
+    """Where parts begin: the borders of tablets, and rows between them if tablets are few."""
+    backend = handle.core.backend
+    if splits != "auto":
+        for key in splits:
+            backend.split(handle.schema.key.to_bytes(key))
+    borders = _borders(backend)
+    workers = parallelism(spark)
+    if len(borders) + 1 >= workers and splits != "auto":
+        return borders
+    samples = _sample(frame)
+    rows = sum(sample.rows for sample in samples)
+    if splits == "auto" and not borders and _is_empty(backend):
+        parts = new_tablets(rows, wanted_parts(rows, 1, workers))
+        for key in even_cuts(samples, parts):
+            backend.split(key)
+        borders = _borders(backend)
+    parts = wanted_parts(rows, len(borders) + 1, workers)
+    if parts <= len(borders) + 1:
+        return borders
+    return sorted({*borders, *even_cuts(samples, parts)})
+
+
+def _borders(backend: TableBackend) -> list[bytes]:
+    return [tablet.rows.start for tablet in backend.tablets()][1:]
+
+
+def _is_empty(backend: TableBackend) -> bool:
+    return not any(tablet.fragments for tablet in backend.tablets())
+
+
+def _sample(frame: Any) -> list[Sample]:
+    """Keys of all partitions, each evenly spaced."""
+
+    def sample(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        sampler = Sampler()
+        for batch in batches:
+            sampler.add(batch.column(0).drop_null().to_pylist())
+        found = sampler.samples()
+        lines = [[one.row for one in found], [one.rows for one in found]]
+        yield pa.RecordBatch.from_arrays(
+            [pa.array(value, field.type) for value, field in zip(lines, _SAMPLES, strict=True)],
+            schema=_SAMPLES,
+        )
+
+    lines = frame.select(quoted(ROW)).mapInArrow(sample, spark_schema(_SAMPLES)).collect()
+    return [Sample(bytes(line["row"]), line["rows"]) for line in lines]
+
+
+def _run(frame: Any, columns: LoadColumns, cuts: list[bytes], task: bytes) -> list[Any]:
+    """Move every row to its part, and let each part be written; what the tasks say."""
+    if not hasattr(frame, "repartitionById"):
+        raise InvalidArgument("bulk loads need Spark 4.1 or newer: pip install -U 'steledb[spark]'")
+    from pyspark.sql.functions import expr
+
+    def load(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None, "a load runs in a task"
+        return run_load(task, batches, context.partitionId(), context.taskAttemptId())
+
+    keyed = _refusing_null_keys(frame, columns)
+    moved = keyed.repartitionById(len(cuts) + 1, expr(part_number(quoted(ROW), cuts)))
+    return list(moved.mapInArrow(load, spark_schema(MANIFEST)).collect())
+
+
+def _refusing_null_keys(frame: Any, columns: LoadColumns) -> Any:
+    """The same rows; Spark would send one without a key to part 0 without a word."""
+    names = ", ".join(columns.key).replace("'", "")
+    sentence = f"stele.errors.InvalidArgument: key column {names} is null in the row "
+    line = f"to_json(struct({', '.join(map(quoted, frame.columns))}))"
+    refusal = f"CAST(raise_error(concat('{sentence}', {line})) AS BINARY)"
+    key = f"coalesce({quoted(ROW)}, {refusal}) AS {quoted(ROW)}"
+    return frame.selectExpr(key, *(quoted(name) for name in frame.columns if name != ROW))

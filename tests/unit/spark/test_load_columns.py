@@ -1,0 +1,62 @@
+"""What columns of a DataFrame are to a table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from stele.errors import InvalidArgument
+from stele.model.groups import Group
+from stele.model.schema import Schema
+from stele.spark.load_columns import load_columns, quoted
+
+SCHEMA = Schema([Group("hot", ["info"])], columns={"info:age": "int64"})
+TYPES = {"id": "string", "info:age": "bigint", "name": "string", "t": "timestamp", "op": "string"}
+
+
+def test_each_column_has_its_place() -> None:
+    found = load_columns(SCHEMA, TYPES, row="id", family="info", timestamp="t", op="op")
+    assert found.key == ("id",)
+    assert found.key_is_bytes
+    assert found.data == {"info:age": "info:age", "info:name": "name"}
+    assert found.selection("X") == [
+        "X AS `row`",
+        "`t` AS `_timestamp`",
+        "`op` AS `_op`",
+        "`info:age` AS `info:age`",
+        "`name` AS `info:name`",
+    ]
+    assert quoted("a`b") == "`a``b`"
+
+
+def test_keys_that_spark_cannot_encode() -> None:
+    typed = Schema(key=[("tenant", "string"), ("day", "int64")])
+    found = load_columns(typed, {"tenant": "string", "day": "bigint", "f:v": "string"})
+    assert (found.key, found.key_is_bytes) == (("tenant", "day"), False)
+    assert load_columns(typed, {"k": "binary", "f:v": "binary"}, row="k").key_is_bytes
+    number = Schema(key="int64")
+    assert not load_columns(number, {"id": "bigint", "f:v": "string"}, row="id").key_is_bytes
+
+
+@pytest.mark.parametrize(
+    ("types", "arguments", "wrong"),
+    [
+        ({"x": "string"}, {"row": "id"}, "no column 'id'; it has x"),
+        ({"id": "string"}, {"row": "id"}, "nothing to load"),
+        ({"id": "string", "v": "string"}, {"row": "id"}, "'v' says no family"),
+        ({"id": "string", "g:v": "string"}, {"row": "id"}, "family 'g' is in no group"),
+        (
+            {"id": "string", "info:v": "string", "v": "string"},
+            {"row": "id", "family": "info"},
+            "are both column 'info:v'",
+        ),
+        (TYPES, {"row": "id", "timestamp": "name", "family": "info"}, "timestamps are"),
+        (TYPES, {"row": "id", "op": "t", "family": "info"}, "an op is text"),
+    ],
+)
+def test_what_fits_nowhere_is_refused(
+    types: dict[str, str], arguments: dict[str, Any], wrong: str
+) -> None:
+    with pytest.raises(InvalidArgument, match=wrong):
+        load_columns(SCHEMA, types, **arguments)

@@ -1,0 +1,86 @@
+"""Tasks of a load without Spark: wide rows in, files with txn 0 out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+import pytest
+
+from stele.env.posix import PosixFileSystem
+from stele.errors import InvalidCells
+from stele.model.cells import Cell, Op, batch_to_cells
+from stele.model.groups import Group
+from stele.model.schema import Schema
+from stele.model.schema_json import schema_to_json
+from stele.spark.load_task import LoadTask, group_cells, run_load
+from stele.storage.fragment_reader import FragmentReader
+from stele.storage.import_files import ImportTicket, decode_files, token_of
+
+SCHEMA = Schema(
+    [Group("hot", ["info"], block_cells=256), Group("rest", block_cells=256)],
+    columns={"info:age": "int64"},
+)
+
+
+def task(path: Path, **changes: object) -> bytes:
+    ticket = ImportTicket(job="j", token="i1", location=str(path), table="t1", timestamp=77)
+    made = LoadTask(
+        ticket=ticket, table="t", schema_json=schema_to_json(SCHEMA).decode(), nulls="skip"
+    )
+    return msgspec.msgpack.encode(msgspec.structs.replace(made, **changes))
+
+
+def wide(count: int, start: int = 0) -> pa.RecordBatch:
+    numbers = [n * 37 % 101 for n in range(start, start + count)]
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array([b"%03d" % n for n in numbers]),
+            pa.array([n if n % 2 else None for n in numbers], pa.int64()),
+            pa.array([str(n) for n in numbers]),
+        ],
+        names=["row", "info:age", "x:y"],
+    )
+
+
+@pytest.mark.parametrize("memory", [1, 1 << 20])
+def test_a_part_becomes_files(tmp_path: Path, memory: int) -> None:
+    data = task(tmp_path, memory_bytes_max=memory)
+    (line,) = run_load(data, iter([wide(50), wide(51, 50)]), 3, 9)
+    files = decode_files(line.column("files")[0].as_py())
+    assert line.column("rows")[0].as_py() == 101
+    found: list[Cell] = []
+    for info in files:
+        assert token_of(info.name) == "i1"
+        assert info.name.startswith("i1.3.9-")
+        assert (info.summary.txn_min, info.summary.txn_max) == (0, 0)
+        with FragmentReader.open(PosixFileSystem(str(tmp_path)), info.name, info) as reader:
+            found += [c for block in reader.blocks() for c in batch_to_cells(block.batch)]
+    assert len(found) == line.column("cells")[0].as_py() == 101 + 50
+    assert {cell.timestamp for cell in found} == {77}
+    assert {cell.value for cell in found if cell.family == "x"} == {b"%d" % n for n in range(101)}
+
+
+def test_no_rows_no_files(tmp_path: Path) -> None:
+    assert list(run_load(task(tmp_path), iter([]), 0, 0)) == []
+    assert list(run_load(task(tmp_path), iter([wide(0)]), 0, 0)) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_deletes_go_into_every_group_once() -> None:
+    batch = pa.RecordBatch.from_arrays(
+        [
+            pa.array([b"a", b"a", b"b"]),
+            pa.array(["delete", "delete", "put"]),
+            pa.array([1, 1, 2], pa.int64()),
+        ],
+        names=["row", "_op", "info:age"],
+    )
+    for group in SCHEMA.groups:
+        cells = batch_to_cells(group_cells(batch, SCHEMA, group, "skip", 5))
+        assert [cell.row for cell in cells if cell.op is Op.ERASE_ROW] == [b"a"]
+        assert sum(cell.op is Op.PUT for cell in cells) == (group.name == "hot")
+    wrong = batch.set_column(1, "_op", pa.array(["put", "drop", "put"]))
+    with pytest.raises(InvalidCells, match="row b'a' is 'drop'"):
+        group_cells(wrong, SCHEMA, SCHEMA.groups[0], "skip", 5)

@@ -1,0 +1,52 @@
+"""Loads that never get as far as Spark, and sentences that come back from it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import stele
+from stele.errors import InvalidArgument, InvalidCells, Unavailable
+from stele.spark.loading import Report, _ours, bulk_load
+
+
+class Described:
+    """As much of a DataFrame as is looked at first."""
+
+    dtypes = (("id", "string"), ("v", "string"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wrong"),
+    [
+        ({"row": "id"}, "'v' says no family"),
+        ({"row": "key", "family": "f"}, "no column 'key'"),
+        ({"row": "id", "family": "f", "nulls": "keep"}, "nulls is 'skip' or 'delete'"),
+        ({"row": "id", "family": "f", "ttl": "soon"}, "soon"),
+    ],
+)
+def test_nonsense_is_refused_before_a_job_begins(
+    tmp_path: Any, arguments: dict[str, Any], wrong: str
+) -> None:
+    with stele.open(tmp_path / "db") as db:
+        table = db.create_table("t")
+        with pytest.raises(InvalidArgument, match=wrong):
+            bulk_load(None, Described(), table, **arguments)
+        assert table.core.backend._backend.store.coordination.jobs() == ()  # type: ignore[attr-defined]
+
+
+def test_our_sentence_comes_out_of_sparks() -> None:
+    wrapped = RuntimeError("Job aborted\n  stele.errors.InvalidCells: row b'a' is there twice\n at")
+    found = _ours(wrapped)
+    assert isinstance(found, InvalidCells)
+    assert str(found) == "row b'a' is there twice"
+    raised = RuntimeError("[USER] stele.errors.InvalidArgument: key is null {} SQLSTATE: P0001")
+    assert str(_ours(raised)) == "key is null {}"
+    assert _ours(RuntimeError("stele.errors.NoSuch: x")) is None
+    assert _ours(RuntimeError("boom")) is None
+    assert _ours(Unavailable("ours already")) is None
+
+
+def test_a_report_of_a_load_that_was_done_before() -> None:
+    assert Report("j", 5, done_before=True).rows == 0
