@@ -30,6 +30,7 @@ import pyarrow as pa
 import stele
 
 COLUMNS = 4
+TYPES = {"info:age": "int64", "stats:visits": "int64", "stats:score": "float64"}
 ROWS_PER_CHUNK = 25_000
 
 
@@ -73,7 +74,7 @@ def schema() -> stele.Schema:
             stele.Group("profile", families=["info"], purge="max-history=3"),
             stele.Group("rest"),
         ],
-        columns={"info:age": "int64", "stats:visits": "int64", "stats:score": "float64"},
+        columns=TYPES,
         history="24h",
     )
 
@@ -153,21 +154,27 @@ def kill_and_recover(directory: str) -> None:
 
 
 def other_tools(directory: str, cells: int, *, spark: bool) -> None:
-    """The fragments are plain Parquet: anybody may read them."""
+    """The fragments are plain Parquet: anybody may read them.
+
+    Compacted typed columns are columns of the file; other cells have a row of the file each.
+    """
     with stele.open(directory) as db:
         tablets = db.table("users").tablets()
     names = sorted({name for tablet in tablets for name in tablet.details["files"]})
     files = [str(Path(directory, "fragments", name)) for name in names]
-    query = f"SELECT count(*), count(DISTINCT row) FROM read_parquet({files})"
-    counted = duckdb.sql(query).fetchall()[0]
-    say(f"DuckDB: {counted[0]:,} cells in {counted[1]:,} rows")
-    check(counted[0] >= cells - 1, "DuckDB finds too few cells")
-    frame = polars.scan_parquet(files).group_by("family").len().collect()
-    say(f"Polars: {dict(frame.iter_rows())} cells by family")
+    counts = " + ".join(f'count("{column}")' for column in ("family", *TYPES))
+    query = f"SELECT {counts}, count(DISTINCT row) FROM read_parquet({files}, union_by_name = true)"
+    found, rows = duckdb.sql(query).fetchall()[0]
+    say(f"DuckDB: {found:,} cells in {rows:,} rows")
+    check(found >= cells - 1, "DuckDB finds too few cells")
+    scored = [file for file in files if "stats:score" in polars.read_parquet_schema(file)]
+    mean = polars.scan_parquet(scored).select(polars.col("stats:score").mean()).collect().item()
+    say(f"Polars: the mean of stats:score is {mean:,.2f}")
+    check(abs(mean - (rows - 1) / 6) < 1, "Polars finds other values")
     if spark:
-        found = spark_count(files)
-        say(f"Spark:  {found:,} cells")
-        check(found == counted[0], "Spark and DuckDB disagree")
+        counted = spark_count(files)
+        say(f"Spark:  {counted:,} cells")
+        check(counted == found, "Spark and DuckDB disagree")
 
 
 def spark_count(files: list[str]) -> int:
@@ -182,8 +189,10 @@ def spark_count(files: list[str]) -> int:
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("ERROR")
+    counts = " + ".join(f"count(`{column}`)" for column in ("family", *TYPES))
     try:
-        return int(session.read.parquet(*files).count())
+        table = session.read.option("mergeSchema", "true").parquet(*files)
+        return int(table.selectExpr(counts).collect()[0][0])
     finally:
         session.stop()
 
