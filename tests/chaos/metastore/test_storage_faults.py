@@ -51,7 +51,7 @@ def small_disk(folder: Path) -> Iterator[None]:
     words = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", str(folder)]
     mounted = subprocess.run(words, capture_output=True, text=True, check=False)
     if mounted.returncode != 0:
-        pytest.skip(f"a small disk cannot be mounted here: {mounted.stderr.strip()}")
+        pytest.skip(reason=f"a small disk cannot be mounted here: {mounted.stderr.strip()}")
     try:
         yield
     finally:
