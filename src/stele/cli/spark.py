@@ -1,4 +1,4 @@
-"""Jobs on Spark over the files of a database: SQL over its tables, exports."""
+"""Jobs on Spark over the files of a database: SQL over its tables, exports, checks."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import Any
 
 from stele.cli import exit_codes
 from stele.cli.output import Output
+from stele.cli.spark_load import configure_load, load
 from stele.cli.tables import add_database, add_reading, open_database, positive
 from stele.cli.values import plain, word
 from stele.client.database import Database
-from stele.errors import InvalidArgument
+from stele.errors import Corruption, InvalidArgument
 
 QUIET = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
 
@@ -105,6 +106,25 @@ def export(session: Any, database: Database, arguments: Namespace, output: Outpu
     output.result(written, f"{done.lines} lines in {done.path}")
 
 
+def check(session: Any, database: Database, arguments: Namespace, output: Output) -> None:
+    """Read every file of one table, or of all, to its end, and say what is wrong."""
+    from stele import spark as ss
+
+    count = 0
+    for name in [arguments.table] if arguments.table else database.tables():
+        for line in ss.check(session, database.table(name)).toLocalIterator():
+            output.record(
+                line.asDict(), f"{line.kind}: {line.table}: {line.subject}: {line.detail}"
+            )
+            count += 1
+    if count:
+        raise Corruption(f"{count} things are wrong: stele check --deep says what can be repaired")
+
+
+def _configure_check(parser: ArgumentParser) -> None:
+    parser.add_argument("table", metavar="TABLE", nargs="?", help="all tables by default")
+
+
 def _option(text: str) -> tuple[str, str]:
     name, separator, value = text.partition("=")
     if not name or not separator:
@@ -142,6 +162,8 @@ Job = Callable[[Any, Database, Namespace, Output], None]
 
 JOBS: dict[str, tuple[Job, Callable[[ArgumentParser], None]]] = {
     "sql": (sql, _configure_sql),
+    "load": (load, configure_load),
     "export": (export, _configure_export),
+    "check": (check, _configure_check),
 }
 """What there is to do, and what each takes."""

@@ -9,21 +9,11 @@ Nothing but PySpark and a Java is needed: no jar, no server. ``docs/guide/spark.
 
 from __future__ import annotations
 
+from stele.spark.checking import check
 from stele.spark.exporting import export
 from stele.spark.lookups import lookup_join
-from stele.spark.loading import Report, bulk_load
 from stele.spark.reading import read, view
 from stele.spark.sessions import session, setup
 from stele.spark.system_tables import system
 
-__all__ = [
-    "Report",
-    "bulk_load",
-    "export",
-    "lookup_join",
-    "read",
-    "session",
-    "setup",
-    "system",
-    "view",
-]
+__all__ = ["check", "export", "lookup_join", "read", "session", "setup", "system", "view"]
