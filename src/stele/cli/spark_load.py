@@ -1,0 +1,74 @@
+"""``stele spark load``: whatever Spark can read becomes part of a table."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from dataclasses import asdict
+from typing import Any
+
+from stele.cli.output import Output
+from stele.client.database import Database
+from stele.errors import InvalidArgument
+
+
+def load(session: Any, database: Database, arguments: Namespace, output: Output) -> None:
+    """Load files of any format of Spark's into a table, all at once."""
+    from pyspark.errors import PySparkException
+
+    from stele import spark as ss
+
+    try:
+        reader = session.read.format(arguments.format)
+        for name, value in map(reader_option, arguments.reader_option):
+            reader = reader.option(name, value)
+        frame = reader.load(arguments.path)
+    except PySparkException as error:
+        raise InvalidArgument(f"Spark cannot read {arguments.path!r}: {error}") from error
+    report = ss.bulk_load(
+        session,
+        frame,
+        database.table(arguments.table),
+        row=arguments.row,
+        family=arguments.family,
+        timestamp=arguments.timestamp,
+        op=arguments.op,
+        nulls=arguments.nulls,
+        job_id=arguments.job_id,
+    )
+    done = "was loaded before" if report.done_before else f"{report.rows} rows in {report.files}"
+    text = f"{done} files, {report.size_bytes} bytes, {report.seconds:.1f} s; txn {report.txn}"
+    output.result(asdict(report), f"{report.job_id} {done}" if report.done_before else text)
+
+
+def reader_option(text: str) -> tuple[str, str]:
+    """``header=true`` as the two words that Spark's reader takes."""
+    name, separator, value = text.partition("=")
+    if not name or not separator:
+        raise InvalidArgument(f"an option is NAME=VALUE, as in header=true; not {text!r:.80}")
+    return name, value
+
+
+def configure_load(parser: ArgumentParser) -> None:
+    """What a load takes."""
+    parser.add_argument("table", metavar="TABLE", help="the name of a table")
+    parser.add_argument("path", metavar="PATH", help="files or a directory that Spark can read")
+    parser.add_argument(
+        "--format", metavar="NAME", default="parquet", help="parquet (default), csv, json, orc, …"
+    )
+    parser.add_argument(
+        "--reader-option",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="of the format, such as header=true; may be given again",
+    )
+    parser.add_argument(
+        "--row", metavar="COLUMN", action="append", help="of the key; again for each further part"
+    )
+    parser.add_argument("--family", metavar="NAME", help="of columns whose names say none")
+    parser.add_argument("--timestamp", metavar="COLUMN", help="with the time of a row's cells")
+    parser.add_argument("--op", metavar="COLUMN", help="with 'put' or 'delete'")
+    parser.add_argument(
+        "--nulls", choices=["skip", "delete"], default="skip", help="what a null means"
+    )
+    parser.add_argument("--job-id", metavar="NAME", help="two loads of one name are one")

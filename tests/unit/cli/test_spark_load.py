@@ -1,0 +1,27 @@
+"""``stele spark load``, as far as it goes without Spark; ``tests/spark`` has the rest."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+
+import pytest
+
+from stele.cli.spark_load import configure_load, reader_option
+from stele.errors import InvalidArgument
+
+
+def test_what_a_load_takes() -> None:
+    parser = ArgumentParser()
+    configure_load(parser)
+    words = ["t", "/x.csv", "--format", "csv", "--row", "a", "--row", "b", "--job-id", "j"]
+    found = parser.parse_args([*words, "--reader-option", "header=true"])
+    assert (found.table, found.path, found.format) == ("t", "/x.csv", "csv")
+    assert (found.row, found.job_id, found.nulls) == (["a", "b"], "j", "skip")
+    assert found.reader_option == ["header=true"]
+
+
+def test_options_of_a_format() -> None:
+    assert reader_option("sep=a=b") == ("sep", "a=b")
+    for wrong in ("header", "=x", ""):
+        with pytest.raises(InvalidArgument, match="NAME=VALUE"):
+            reader_option(wrong)
