@@ -11,9 +11,21 @@ from __future__ import annotations
 
 from stele.spark.checking import check
 from stele.spark.exporting import export
+from stele.spark.loading import Report, bulk_load
 from stele.spark.lookups import lookup_join
 from stele.spark.reading import read, view
 from stele.spark.sessions import session, setup
 from stele.spark.system_tables import system
 
-__all__ = ["check", "export", "lookup_join", "read", "session", "setup", "system", "view"]
+__all__ = [
+    "Report",
+    "bulk_load",
+    "check",
+    "export",
+    "lookup_join",
+    "read",
+    "session",
+    "setup",
+    "system",
+    "view",
+]
