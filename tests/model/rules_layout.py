@@ -33,7 +33,8 @@ from tests.model.machine_base import (
     step,
 )
 from tests.model.model_table import answer, key_of
-from tests.model.rules_writing import WritingRules, rows, tables
+from tests.model.rules_writing import ROWS, Wanted, WritingRules, operations, rows, tables
+from tests.unit.tablet.import_support import HOUR_US, import_file
 
 MERGED_COMMITS = 20
 ERASED_ROWS = (b"r1", b"r3", b"r5", b"r6")
@@ -233,6 +234,33 @@ class LayoutRules(WritingRules):
         model.truncate(wanted, floor)
         assert floor > before, "what was read before the truncation can be read again, differently"
         self.check_too_old(name, before)
+        return None
+
+    @step(
+        number=tables,
+        wanted=st.lists(operations, min_size=1, max_size=6),
+        again=st.booleans(),
+        cut=st.booleans(),
+    )
+    def import_files(self, number: int, wanted: list[Wanted], again: bool, cut: bool) -> object:
+        """A file of somebody else's is a commit like any other, whatever happens in between."""
+        stamped = [(*one[:4], 5 if one[4] is None else one[4]) for one in wanted]
+        batch = self.build(number, stamped)
+        if not len(batch):
+            return NOTHING
+        name, table, model = self.pick(number)
+        self.names += 1
+        job = f"job{self.names}"
+        ticket = table.begin_import(job, HOUR_US)
+        info = import_file(self.backend, ticket, batch.cells())
+        if cut:
+            table.split(ROWS[self.names % len(ROWS)])
+            self.backend.store.collect_garbage()
+        txn = table.commit_import(job, ticket.token, [info])
+        if again:
+            assert table.commit_import(job, ticket.token, [info]) == txn
+        model.commit(batch, txn)
+        assert name in self.models
         return None
 
     @step(number=tables)
