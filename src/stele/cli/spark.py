@@ -1,4 +1,4 @@
-"""Jobs on Spark over the files of a database: SQL over its tables, exports, checks."""
+"""Jobs on Spark over the files of a database: SQL, loads, exports, backups, checks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stele.cli import exit_codes
 from stele.cli.output import Output
 from stele.cli.spark_load import configure_load, load
 from stele.cli.tables import add_database, add_reading, open_database, positive
-from stele.cli.values import plain, word
+from stele.cli.values import moment, plain, word
 from stele.client.database import Database
 from stele.errors import Corruption, InvalidArgument
 
@@ -121,6 +121,38 @@ def check(session: Any, database: Database, arguments: Namespace, output: Output
         raise Corruption(f"{count} things are wrong: stele check --deep says what can be repaired")
 
 
+def backup(session: Any, database: Database, arguments: Namespace, output: Output) -> None:
+    """Copy a table at one moment into a new directory."""
+    from stele import spark as ss
+
+    table = database.table(arguments.table)
+    done = ss.backup(session, table, arguments.path, at=arguments.at)
+    written = {"path": done.path, "txn": done.txn, "files": done.files, "bytes": done.size_bytes}
+    output.result(written, f"{done.files} files, {done.size_bytes} bytes in {done.path}")
+
+
+def restore(session: Any, database: Database, arguments: Namespace, output: Output) -> None:
+    """Make a new table of a backup."""
+    from stele import spark as ss
+
+    done = ss.restore(session, arguments.path, database, arguments.table)
+    made = {"table": done.table, "txn": done.txn, "cells": done.cells}
+    output.result(made, f"{done.cells} cells in table {done.table}")
+
+
+def _configure_backup(parser: ArgumentParser) -> None:
+    parser.add_argument("table", metavar="TABLE", help="the name of a table")
+    parser.add_argument("path", metavar="PATH", help="a new directory that all executors see")
+    parser.add_argument(
+        "--at", metavar="WHEN", type=moment, help="a txn, a time in ISO form, or a snapshot's name"
+    )
+
+
+def _configure_restore(parser: ArgumentParser) -> None:
+    parser.add_argument("path", metavar="PATH", help="the directory of a backup")
+    parser.add_argument("table", metavar="TABLE", help="the name of the new table")
+
+
 def _configure_check(parser: ArgumentParser) -> None:
     parser.add_argument("table", metavar="TABLE", nargs="?", help="all tables by default")
 
@@ -165,5 +197,7 @@ JOBS: dict[str, tuple[Job, Callable[[ArgumentParser], None]]] = {
     "load": (load, configure_load),
     "export": (export, _configure_export),
     "check": (check, _configure_check),
+    "backup": (backup, _configure_backup),
+    "restore": (restore, _configure_restore),
 }
 """What there is to do, and what each takes."""

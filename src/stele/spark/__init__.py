@@ -9,6 +9,7 @@ Nothing but PySpark and a Java is needed: no jar, no server. ``docs/guide/spark.
 
 from __future__ import annotations
 
+from stele.spark.backups import backup, restore
 from stele.spark.checking import check
 from stele.spark.exporting import export
 from stele.spark.loading import Report, bulk_load
@@ -19,11 +20,13 @@ from stele.spark.system_tables import system
 
 __all__ = [
     "Report",
+    "backup",
     "bulk_load",
     "check",
     "export",
     "lookup_join",
     "read",
+    "restore",
     "session",
     "setup",
     "system",
