@@ -451,26 +451,16 @@ class Engine:
         state.undecided_txn = state.undecided_why = None
         self.work_ended.notify_all()
 
-    def import_stuck(self, state: TableState, why: SteleError) -> None:
-        """The outcome cannot be shown for now: those who wait for it hear why."""
-        with self.lock:
-            state.undecided_why = why
-            self.work_ended.notify_all()
-
     def await_import(self, state: TableState, txn: int) -> None:
         """Return when a read at ``txn``, which was chosen before, sees all it ever will."""
         undecided = state.undecided_txn
         if undecided is None or txn < undecided:
             return
         with self.lock:
-            self.work_ended.wait_for(
-                lambda: state.undecided_txn is None or state.undecided_why is not None
-            )
+            self.work_ended.wait_for(lambda: state.undecided_txn is None or state.undecided_why)
             if state.undecided_why is not None:
-                raise Unavailable(
-                    f"table {state.name!r} cannot be read at {txn} before an import is shown: "
-                    f"{state.undecided_why}"
-                )
+                why = f"an import cannot be shown: {state.undecided_why}"
+                raise Unavailable(f"table {state.name!r} cannot be read at {txn}: {why}")
 
     # Log files.
 

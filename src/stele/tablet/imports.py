@@ -157,7 +157,7 @@ class Imports:
         except (NotFound, InvalidArgument):
             return False
         except SteleError:
-            self._engine.import_stuck(state, error)
+            self._stuck(state, error)
             raise
 
     def _show(self, state: TableState, record: JobRecord) -> None:
@@ -170,9 +170,15 @@ class Imports:
                 shown=lambda: engine.import_shown(state),
             )
         except SteleError as error:
-            engine.import_stuck(state, error)
+            self._stuck(state, error)
             raise
         failpoint(AFTER_SHOWN)
+
+    def _stuck(self, state: TableState, why: SteleError) -> None:
+        """The outcome cannot be shown for now: reads that wait for it hear why."""
+        with self._engine.lock:
+            state.undecided_why = why
+            self._engine.work_ended.notify_all()
 
     def abort(self, state: TableState, job: str, token: str) -> None:
         """Give up an attempt. Its files are garbage from then on. Idempotent."""
