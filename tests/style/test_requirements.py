@@ -18,8 +18,10 @@ PIN = re.compile(r"^[a-z0-9][a-z0-9-]*==[0-9][\w.]*$")
 IMPORT_NAMES = {"pyspark[sql]": "pyspark"}
 """Where the name of a declared package is not the name it is imported by."""
 
-SPARK_ONLY = frozenset({"pyspark", "pandas"})
-"""Comes with the extra ``spark``; only ``stele.spark`` may count on it."""
+SPARK_ONLY = frozenset({"pyspark", "py4j", "pandas"})
+"""Comes with the extra ``spark``; only ``stele.spark`` and its commands may count on it."""
+
+SPARK_SOURCES = ("src/stele/spark/", "src/stele/cli/spark")
 
 
 TEST_ONLY = {"src/stele/pytest_plugin.py": frozenset({"pytest"})}
@@ -52,7 +54,7 @@ def foreign_imports(tree: ast.Module) -> set[str]:
 
 def undeclared(name: str, tree: ast.Module, runtime: set[str], spark: set[str]) -> list[str]:
     """A finding for each import that ``pip install steledb`` would not satisfy."""
-    allowed = runtime | spark | SPARK_ONLY if name.startswith("src/stele/spark/") else runtime
+    allowed = runtime | spark | SPARK_ONLY if name.startswith(SPARK_SOURCES) else runtime
     allowed = allowed | TEST_ONLY.get(name, frozenset())
     return [f"{name}: {package} is not declared" for package in foreign_imports(tree) - allowed]
 
