@@ -142,20 +142,17 @@ def files_of(plan: ReadPlan) -> set[FragmentInfo]:
 def write_plan(path: str, plan: ReadPlan) -> None:
     """Make a directory of copied files a backup."""
     data = encode_plan(msgspec.structs.replace(plan, location="", lease=""))
-    unfinished = os.path.join(path, f"{PLAN_FILE}.new")
-    with open(unfinished, "wb") as file:
-        file.write(MAGIC + crc32c.crc32c(data).to_bytes(CHECKSUM_BYTES, "big") + data)
-        file.flush()
-        os.fsync(file.fileno())
-    os.rename(unfinished, os.path.join(path, PLAN_FILE))
+    checksum = crc32c.crc32c(data).to_bytes(CHECKSUM_BYTES, "big")
+    files = files_at(path, plan.name)
+    files.sync_dir(FILES_DIRECTORY)
+    files.write_atomic(PLAN_FILE, MAGIC, checksum, data)
 
 
 def read_plan(path: str) -> ReadPlan:
     """The plan of a backup, for the files where they are now."""
     try:
-        with open(os.path.join(path, PLAN_FILE), "rb") as file:
-            data = file.read()
-    except FileNotFoundError as error:
+        data = files_at(path, "backup").read_all(PLAN_FILE)
+    except NotFound as error:
         raise InvalidArgument(f"{path} is no backup, or one that was not finished") from error
     start = len(MAGIC) + CHECKSUM_BYTES
     checksum = int.from_bytes(data[len(MAGIC) : start], "big")
@@ -196,11 +193,11 @@ def run_copies(
 
 def _copy(source: str, path: str, name: str, attempt: int) -> None:
     """Under a name of the attempt's own until it is durable: two may run at a time."""
-    unfinished = os.path.join(path, f"{name}.{attempt}")
-    shutil.copyfile(os.path.join(source, name), unfinished)
-    with open(unfinished, "rb") as file:
-        os.fsync(file.fileno())
-    os.rename(unfinished, os.path.join(path, name))
+    unfinished = f"{name}.{attempt}"
+    shutil.copyfile(os.path.join(source, name), os.path.join(path, unfinished))
+    files = files_at(path, "backup")
+    files.sync_file(unfinished)
+    files.rename(unfinished, name)
 
 
 class RestoreTask(msgspec.Struct, frozen=True):

@@ -132,8 +132,6 @@ def _write(
     table: str,
 ) -> int:
     """Write, and count on the way; errors of Spark's as one sentence of ours."""
-    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-    from pyspark.errors import PySparkException
     from pyspark.sql import Observation
     from pyspark.sql import functions as sql
 
@@ -141,7 +139,7 @@ def _write(
     counted = frame.observe(count, sql.count(sql.lit(1)).alias("lines"))
     try:
         counted.write.format(format).mode(mode).options(**options).save(path)
-    except (PySparkException, Py4JError) as error:  # the second where a task failed
+    except Exception as error:  # PySpark's own, or py4j's where a task failed
         raise export_error(str(error), table, path) from error
     return int(count.get["lines"])
 
