@@ -13,17 +13,11 @@ from stele.errors import InvalidArgument
 
 def load(session: Any, database: Database, arguments: Namespace, output: Output) -> None:
     """Load files of any format of Spark's into a table, all at once."""
-    from pyspark.errors import PySparkException
-
     from stele import spark as ss
+    from stele.spark.loading import read_files
 
-    try:
-        reader = session.read.format(arguments.format)
-        for name, value in map(reader_option, arguments.reader_option):
-            reader = reader.option(name, value)
-        frame = reader.load(arguments.path)
-    except PySparkException as error:
-        raise InvalidArgument(f"Spark cannot read {arguments.path!r}: {error}") from error
+    options = dict(map(reader_option, arguments.reader_option))
+    frame = read_files(session, arguments.path, arguments.format, options)
     report = ss.bulk_load(
         session,
         frame,

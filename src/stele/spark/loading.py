@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -131,6 +131,16 @@ def _report(
         files=len(files),
         seconds=seconds,
     )
+
+
+def read_files(spark: Any, path: str, kind: str, options: Mapping[str, str]) -> Any:
+    """Files of a format of Spark's as a DataFrame; one sentence if Spark cannot read them."""
+    from pyspark.errors import PySparkException
+
+    try:
+        return spark.read.format(kind).options(**options).load(path)
+    except PySparkException as error:
+        raise InvalidArgument(f"Spark cannot read {path!r} as {kind}: {error}") from error
 
 
 @contextmanager
