@@ -15,6 +15,7 @@ from stele.client.aio_scan import AsyncScan
 from stele.client.aio_waiting import Workers, durable, insist
 from stele.client.backend import TableInfo, TabletInfo
 from stele.client.bulk import InputShape
+from stele.client.closing import AsyncClosing
 from stele.client.database import Database
 from stele.client.encoder import Columns, Key, Values
 from stele.client.metastore_aio import AsyncMetastore
@@ -22,6 +23,7 @@ from stele.client.rows import Rows
 from stele.client.scan import Shape
 from stele.client.table import SAMPLES_DEFAULT, Table
 from stele.client.table_core import Filters
+from stele.client.table_files import TableFiles
 from stele.client.times import At, Moment, TimeRange
 from stele.client.transaction import TransactionCore
 from stele.client.updates import Conditions
@@ -314,6 +316,11 @@ class AsyncTable:
         """Remove all cells of ``rows``, and their history."""
         await self._workers.run(self._table.truncate, rows)
 
+    async def files(self, *, at: At = None, lease: str = "1h") -> TableFiles:
+        """The table's Parquet files for other tools; see ``Table.files``. What is returned is for
+        a plain ``with``: reading files takes a thread anyway."""
+        return await self._workers.run(self._table.files, at=at, lease=lease)
+
     async def snapshot(self, name: str) -> int:
         """Keep the table as it is now readable under ``name``."""
         return await self._workers.run(self._table.snapshot, name)
@@ -331,7 +338,7 @@ class AsyncTable:
         return AsyncTable(await self._workers.run(self._table.clone, new_name), self._workers)
 
 
-class AsyncDatabase:
+class AsyncDatabase(AsyncClosing):
     """What ``stele.aio.open`` gives; the calls are those of ``Database``."""
 
     def __init__(self, database: Database) -> None:
@@ -401,9 +408,3 @@ class AsyncDatabase:
             await self._workers.run(self._database.close)
         finally:
             self._workers.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from stele.client.backend import Backend, TableBackend, TableInfo
+from stele.client.closing import Closing
 from stele.client.encoder import Encoder, Key
 from stele.client.handle import Handle
 from stele.client.metastore import Metastore
@@ -19,7 +19,7 @@ from stele.model.schema import Schema
 from stele.model.schema_changes import alter
 
 
-class Database:
+class Database(Closing):
     """What ``stele.open`` gives. Threads share it; close it, or use it in a ``with``.
 
     >>> import stele, tempfile
@@ -145,17 +145,6 @@ class Database:
             if self._before_close is not None:
                 self._before_close()
             self._backend.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def _checked(schema: object) -> Schema:

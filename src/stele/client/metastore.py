@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Self, TypeVar
 
+from stele.client.closing import Closing
 from stele.client.metastore_admin import MetastoreAdmin
 from stele.client.metastore_aio import SESSION_TTL_S_DEFAULT, AsyncMetastore, session_id
 from stele.client.metastore_session import AsyncLock, AsyncSession
@@ -115,7 +116,7 @@ class Lock:
         self.release()
 
 
-class Session:
+class Session(Closing):
     """``AsyncSession`` for threads."""
 
     def __init__(self, inner: AsyncSession, runner: Runner) -> None:
@@ -151,19 +152,8 @@ class Session:
         """End the session: locks pass on, its keys go away. Idempotent."""
         self._runner.run(self._inner.close())
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-
-class Watch:
+class Watch(Closing):
     """``AsyncWatch`` for threads: an iterator of ``Changes``. One thread reads it at a time."""
 
     def __init__(self, inner: AsyncWatch, runner: Runner) -> None:
@@ -184,17 +174,6 @@ class Watch:
     def close(self) -> None:
         """Watch no more. Idempotent."""
         self._runner.run(self._inner.close())
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 class Admin:
@@ -257,7 +236,7 @@ class Admin:
         return self._runner.run(self._inner.join(node, address))
 
 
-class Metastore:
+class Metastore(Closing):
     """A client of one metastore. Threads share it."""
 
     def __init__(self, inner: AsyncMetastore, runner: Runner) -> None:
@@ -360,17 +339,6 @@ class Metastore:
     def close(self) -> None:
         """Let go of all connections."""
         self._runner.run(self._inner.close())
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def _number(session: Session | int | None) -> int:

@@ -13,9 +13,9 @@ something takes effect once, however often it was sent.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
-from types import TracebackType
-from typing import Self, TypeVar
+from typing import TypeVar
 
+from stele.client.closing import AsyncClosing
 from stele.client.metastore_admin import MetastoreAdmin
 from stele.client.metastore_paths import check_value, selection
 from stele.client.metastore_sequence import RequestNumbers
@@ -54,7 +54,7 @@ def seconds(timeout: Timeout) -> float:
     return timeout_us(timeout) / US_PER_SECOND
 
 
-class AsyncMetastore:
+class AsyncMetastore(AsyncClosing):
     """A client of one metastore. Tasks share it."""
 
     def __init__(self, transport: Transport, sequence: RequestNumbers, name: str = "") -> None:
@@ -211,17 +211,6 @@ class AsyncMetastore:
     async def close(self) -> None:
         """Let go of all connections. Sessions that were not closed end by themselves."""
         await self.transport.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.close()
 
 
 def session_id(session: AsyncSession | int | None) -> int:

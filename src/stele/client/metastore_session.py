@@ -18,6 +18,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
+from stele.client.closing import AsyncClosing
 from stele.client.metastore_sequence import RequestNumbers
 from stele.client.metastore_transport import Transport
 from stele.client.waiting import US_PER_SECOND, Timeout, timeout_us
@@ -41,7 +42,7 @@ CALL_S = 30.0
 """How long a release or the end of a session is tried: then the TTL does the same."""
 
 
-class AsyncSession:
+class AsyncSession(AsyncClosing):
     """Made by ``AsyncMetastore.session``. Tasks share it."""
 
     def __init__(
@@ -103,17 +104,6 @@ class AsyncSession:
             callbacks, self._on_lost = self._on_lost, []
         for callback in callbacks:
             callback()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.close()
 
     # What locks ask of their session.
 

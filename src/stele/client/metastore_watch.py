@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from types import TracebackType
 from typing import Self
 
+from stele.client.closing import AsyncClosing
 from stele.client.metastore_transport import WatchSource
 from stele.protocol.metastore_values import Changes
 
 
-class AsyncWatch:
+class AsyncWatch(AsyncClosing):
     """An async iterator of ``Changes``; used in an ``async with`` by one task."""
 
     def __init__(self, source: WatchSource) -> None:
@@ -44,14 +44,3 @@ class AsyncWatch:
     async def close(self) -> None:
         """Watch no more."""
         await self._source.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.close()

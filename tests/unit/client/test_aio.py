@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+import stele
 from stele.client.aio import AsyncDatabase, AsyncTable
 from stele.client.database import Database
 from stele.client.table import Table
@@ -92,6 +94,15 @@ async def test_whole_tables(adb: AsyncDatabase) -> None:
     await table.truncate()
     assert (await table.scan().count(), await clone.scan().count()) == (0, 2)
     assert (await adb.clone_table("u", "v")).id != clone.id
+
+
+async def test_files(tmp_path: Path) -> None:
+    async with AsyncDatabase(stele.open(tmp_path)) as adb:
+        table = await new_table(adb)
+        txn = await table.put(b"a", {"f:n": 1})
+        with await table.files() as files:
+            assert files.txn >= txn
+            assert files.rest().num_rows + len(files.paths()) == 1
 
 
 async def test_the_catalog(adb: AsyncDatabase) -> None:
