@@ -103,9 +103,16 @@ def test_from_the_shell(
     for words in (
         ["export", "users", str(tmp_path / "csv"), *to_csv],
         ["sql", "SELECT count(*) AS n FROM system_tablets"],
+        ["check"],
+        ["backup", "users", str(tmp_path / "backup")],
+        ["restore", str(tmp_path / "backup"), "again"],
     ):
         arguments = parser.parse_args([*words, "--db", str(tmp_path / "db"), "--json"])
         with stele.open(tmp_path / "db") as db:
             JOBS[words[0]][0](spark, db, arguments, Output(None, None, as_json=True))
-    assert '"lines": 10' in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert all(part in printed for part in ('"lines": 10', '{"n": 2}', '"table": "again"'))
+    with stele.open(tmp_path / "db") as db:
+        (row,) = db.table("again").scan(rows=(b"u3", b"u4"))
+        assert row["info:age"] == 33
     assert (tmp_path / "csv" / "_SUCCESS").exists()
