@@ -48,6 +48,9 @@ RETRY_BACKOFF: Final = BackoffPolicy(first_us=10_000, last_us=200_000)
 
 US_PER_SECOND: Final = 1_000_000
 
+WATCHES_PER_CONNECTION: Final = 200
+"""A server lets a connection have so many streams, and some more; further watches get another."""
+
 TRIED_AGAIN: Final = (NotLeader, Unavailable, OutcomeUnknown, DeadlineExceeded, Throttled)
 """What another attempt may mend; all that is sent can be sent again."""
 
@@ -73,7 +76,8 @@ class ClusterTransport:
         self._network = network
         self._loop = asyncio.get_running_loop()
         self._fork = ForkGuard(f"the metastore client of {addresses[0]}")
-        self._channels: dict[str, Channel] = {}
+        self._channels: dict[tuple[str, int], Channel] = {}
+        self._watches: list[int] = []
         self._keepers: set[asyncio.Task[None]] = set()
         self._closed = False
 
@@ -117,7 +121,20 @@ class ClusterTransport:
 
     async def watch(self, request: WatchRequest) -> ClusterWatch:
         """Begin a watch."""
-        return ClusterWatch(self, request)
+        return ClusterWatch(self, request, self._take_lane())
+
+    def _take_lane(self) -> int:
+        """Which of the connections to a node has room for one more watch."""
+        for lane, watches in enumerate(self._watches):
+            if watches < WATCHES_PER_CONNECTION:
+                self._watches[lane] += 1
+                return lane
+        self._watches.append(1)
+        return len(self._watches) - 1
+
+    def leave_lane(self, lane: int) -> None:
+        """A watch has ended."""
+        self._watches[lane] -= 1
 
     async def backup(self, write: Callable[[bytes], object]) -> int:
         """Hand a copy of the whole state to ``write``, piece by piece; the index it is of."""
@@ -175,9 +192,9 @@ class ClusterTransport:
         dice = self._random.below(RETRY_BACKOFF.span_us(refusals) // 2)
         return RETRY_BACKOFF.wait_us(refusals, dice) / US_PER_SECOND
 
-    def channel(self, address: str) -> Channel:
-        """The connection to one node; dialled when it is used."""
-        channel = self._channels.get(address)
+    def channel(self, address: str, lane: int = 0) -> Channel:
+        """A connection to one node; dialled when it is used."""
+        channel = self._channels.get((address, lane))
         if channel is None:
             self._fork.check()
             if self._closed:
@@ -190,7 +207,7 @@ class ClusterTransport:
                 network=self._network,
                 backoff=DIAL_BACKOFF,
             )
-            self._channels[address] = channel
+            self._channels[address, lane] = channel
         return channel
 
 
@@ -201,8 +218,9 @@ def _late(what: str, error: SteleError, timeout_s: float) -> SteleError:
 class ClusterWatch:
     """A watch that moves to another node when its own fails, and goes on where it was."""
 
-    def __init__(self, cluster: ClusterTransport, request: WatchRequest) -> None:
+    def __init__(self, cluster: ClusterTransport, request: WatchRequest, lane: int) -> None:
         self._cluster = cluster
+        self._lane = lane
         self._request = request
         self._stream: Stream[WatchResponse] | None = None
         self._address = ""
@@ -225,7 +243,8 @@ class ClusterWatch:
     async def _read(self) -> WatchResponse:
         if self._stream is None:
             self._address = self._cluster.route.current
-            self._stream = await self._cluster.channel(self._address).stream(WATCH, self._request)
+            channel = self._cluster.channel(self._address, self._lane)
+            self._stream = await channel.stream(WATCH, self._request)
         try:
             response = (await self._stream.next_reply()).message
         except StopAsyncIteration:
@@ -237,6 +256,8 @@ class ClusterWatch:
 
     async def close(self) -> None:
         """Watch no more."""
+        if not self._closed:
+            self._cluster.leave_lane(self._lane)
         self._closed = True
         if self._stream is not None:
             await self._stream.aclose()

@@ -6,8 +6,10 @@ import asyncio
 
 import pytest
 
+from stele.client.metastore_cluster import WATCHES_PER_CONNECTION
 from stele.errors import DeadlineExceeded, InvalidArgument, StaleHandle
 from stele.protocol.metastore import STATUS, StatusRequest
+from stele.rpc import Limits
 from tests.unit.metastore.cluster_support import group_of
 
 
@@ -58,3 +60,17 @@ async def test_a_watch_that_is_closed_ends() -> None:
         await watch.close()
         with pytest.raises(StaleHandle):
             await anext(watch)
+
+
+async def test_a_client_may_have_more_watches_than_a_connection_has_streams() -> None:
+    count = WATCHES_PER_CONNECTION + Limits().streams_max
+    async with group_of(1) as group:
+        ms = group.client()
+        watches = [await ms.watch("/w/") for _ in range(count)]
+        index = await ms.put("/w/a", b"1")
+        for watch in watches:
+            assert (await anext(watch)).index == index
+            await watch.close()
+        again = await ms.watch("/w/")
+        assert await ms.put("/w/a", b"2") == (await anext(again)).index
+        await again.close()
