@@ -16,6 +16,7 @@ from typing import Final, cast
 PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, RST_STREAM, SETTINGS, PING, GOAWAY, WINDOW_UPDATE = 0, 1, 3, 4, 6, 7, 8
 END_STREAM, ACK, END_HEADERS, PADDED = 0x1, 0x1, 0x4, 0x8
+CANCELLED: Final = 8
 FRAME_HEADER_BYTES: Final = 9
 MESSAGE_HEADER_BYTES: Final = 5
 WINDOW_BYTES_FIRST: Final = 65_535
@@ -127,6 +128,11 @@ class GrpcConnection(asyncio.Protocol):
     def send(self, stream: int, body: bytes) -> None:
         """One more message to a stream."""
         self._send_data(frame(DATA, 0, stream, message(body)))
+
+    def cancel(self, stream: int) -> None:
+        """End a stream."""
+        if self._streams.pop(stream, None) is not None:
+            self._write(frame(RST_STREAM, 0, stream, struct.pack(">I", CANCELLED)))
 
     def close(self) -> None:
         if self._transport is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -89,10 +89,11 @@ async def watch_delays_us(side: Side, changes: int, watchers: int = 1) -> list[f
     delays: list[float] = []
     streams = [await side.watch("/watched/") for _ in range(watchers)]
 
-    async def follow(values: AsyncIterator[bytes]) -> None:
+    async def follow(values: AsyncGenerator[bytes, None]) -> None:
         for _ in range(changes):
             sent_ns = int.from_bytes((await anext(values))[:STAMP_BYTES], "big")
             delays.append((time.perf_counter_ns() - sent_ns) / 1e3)
+        await values.aclose()
 
     followers = [asyncio.ensure_future(follow(values)) for values in streams]
     for number in range(changes):

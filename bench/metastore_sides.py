@@ -14,7 +14,7 @@ import re
 import subprocess
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from pathlib import Path
 from typing import Final, Self
 
@@ -28,6 +28,8 @@ from stele.protocol.metastore_values import Compare, CompareField, Put, Relation
 
 LIBRARIES: Final = ETCD.parent.parent / "lib" / "x86_64-linux-gnu"
 SESSION_TTL_S: Final = 30
+TOGETHER: Final = 256
+"""Sessions that are closed at the same time."""
 
 Handover = Callable[[], Awaitable[Callable[[], Awaitable[None]]]]
 """Wait for a lock; what it returns gives the lock back."""
@@ -51,7 +53,7 @@ class Side(ABC):
         """Read a number, write the next: a transaction. False if somebody got in between."""
 
     @abstractmethod
-    async def watch(self, prefix: str) -> AsyncIterator[bytes]:
+    async def watch(self, prefix: str) -> AsyncGenerator[bytes, None]:
         """Values as they are written below a prefix. Returns when the watch has begun."""
 
     @abstractmethod
@@ -92,13 +94,16 @@ class SteleSide(Side):
         same = Compare(key, CompareField.INDEX, Relation.EQUAL, index)
         return (await self._client.txn([same], [Put(key, b"%d" % (value + 1))])).succeeded
 
-    async def watch(self, prefix: str) -> AsyncIterator[bytes]:
+    async def watch(self, prefix: str) -> AsyncGenerator[bytes, None]:
         watch = await self._client.watch(prefix)
 
-        async def values() -> AsyncIterator[bytes]:
-            async for changes in watch:
-                for change in changes.changes:
-                    yield change.value or b""
+        async def values() -> AsyncGenerator[bytes, None]:
+            try:
+                async for changes in watch:
+                    for change in changes.changes:
+                        yield change.value or b""
+            finally:
+                await watch.close()
 
         return values()
 
@@ -120,7 +125,9 @@ class SteleSide(Side):
         return await asyncio.to_thread(self.group.leader)
 
     async def close(self) -> None:
-        await asyncio.gather(*(session.close() for session in self._sessions))
+        while self._sessions:
+            some, self._sessions = self._sessions[:TOGETHER], self._sessions[TOGETHER:]
+            await asyncio.gather(*(session.close() for session in some))
         await self._client.close()
         self.group.close()
 
@@ -171,16 +178,20 @@ class EtcdSide(Side):
         body = m.put_if_unchanged(name, m.first_number(item, 3), b"%d" % (value + 1))
         return bool(m.first_number(await self._call(m.TXN, body), 2))
 
-    async def watch(self, prefix: str) -> AsyncIterator[bytes]:
+    async def watch(self, prefix: str) -> AsyncGenerator[bytes, None]:
         start = prefix.encode()
         body = m.watch(start, start[:-1] + bytes([start[-1] + 1]))
-        told, _ = self._connections[self._leader].stream(m.WATCH, body)
+        connection = self._connections[self._leader]
+        told, stream = connection.stream(m.WATCH, body)
         await told.next()  # says that the watch was made
 
-        async def values() -> AsyncIterator[bytes]:
-            while True:
-                for value in m.events(await told.next()):
-                    yield value
+        async def values() -> AsyncGenerator[bytes, None]:
+            try:
+                while True:
+                    for value in m.events(await told.next()):
+                        yield value
+            finally:
+                connection.cancel(stream)
 
         return values()
 
