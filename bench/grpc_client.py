@@ -54,7 +54,7 @@ def request_headers(path: str, authority: str) -> bytes:
         + b"\x0f\x10"
         + text("application/grpc")
         + b"\x00"
-        + text("te")
+        + text("te")  # codespell:ignore te
         + text("trailers")
     )
 

@@ -243,7 +243,8 @@ class EtcdSide(Side):
             file.flush()
             words = [str(ETCD.with_name("h2load")), "-t", "1", "-c", "1", "-m", str(in_flight)]
             words += ["--duration", f"{seconds:g}", "--data", file.name]
-            words += ["-H", "content-type: application/grpc", "-H", "te: trailers"]
+            words += ["-H", "content-type: application/grpc"]
+            words += ["-H", "te: trailers"]  # codespell:ignore te
             words += [f"http://{self._leader}{method}"]
             run = await asyncio.create_subprocess_exec(
                 *words,
