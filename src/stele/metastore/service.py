@@ -234,6 +234,7 @@ class MetastoreService:
         if since < 0:
             since = await self._driver.read(lambda: self._machine.applied_index)
         async for response in self._driver.watches.stream(keys, since):
+            self._check_access(context, c.Grant.READ, keys)  # it may have been taken back since
             yield response
 
     # Operating.

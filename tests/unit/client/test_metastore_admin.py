@@ -49,6 +49,22 @@ async def test_s5_access_rules_hold_by_directory() -> None:
             await admin.admin.set_acl("/", AccessRule("*", "z"))
 
 
+async def test_a_watch_ends_when_the_right_to_read_is_taken_back() -> None:
+    async with group_of(1) as group:
+        admin = group.client()
+        await admin.admin.set_acl("/", AccessRule("admin/tester", "rwla"))
+        await admin.admin.set_acl("/open/", AccessRule("client/tester", "r"))
+        await admin.admin.switch_acl(enabled=True)
+        user = group.client(role=Role.CLIENT)
+        async with await user.watch("/open/") as watch:
+            await admin.put("/open/a", b"1")
+            assert (await anext(watch)).changes[0].value == b"1"
+            await admin.admin.set_acl("/open/", AccessRule("admin/tester", "rw"))
+            await admin.put("/open/a", b"2")
+            with pytest.raises(PermissionDenied, match="client/tester"):
+                await anext(watch)
+
+
 async def test_a_learner_is_added_moved_and_removed() -> None:
     async with group_of(2) as group:
         ms = group.client()
