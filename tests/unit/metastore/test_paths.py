@@ -47,7 +47,7 @@ def test_a_key(key: str) -> None:
         ("/a/../b", "'..' is not a name"),
         ("/a\0b", "letters, digits"),
         ("/a\n", "letters, digits"),
-        ("/caf\u00e9", "letters, digits"),
+        ("/ol\u00e9", "letters, digits"),
         ("/cafe\u0301", "letters, digits"),
         ("/a\\b", "letters, digits"),
     ],
