@@ -43,7 +43,7 @@ another within about two election timeouts."""
 DIAL_BACKOFF: Final = BackoffPolicy(first_us=20_000, last_us=500_000)
 """A node that restarts should be found again within the time of an election."""
 
-RETRY_BACKOFF: Final = BackoffPolicy(first_us=10_000, last_us=200_000)
+RETRY_BACKOFF: Final = BackoffPolicy(first_us=10_000, last_us=100_000)
 """Between rounds through nodes of which none leads."""
 
 US_PER_SECOND: Final = 1_000_000

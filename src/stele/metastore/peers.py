@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Final
 
 from stele.env.ports import Network, Random
@@ -49,6 +50,7 @@ class Peers:
         unreachable: Callable[[int], None],
     ) -> None:
         self._cluster = cluster
+        self._node = node
         self._address = address
         self._heard_from: dict[int, str] = {}
         self._options = ClientOptions(
@@ -79,6 +81,14 @@ class Peers:
             closing = asyncio.ensure_future(self._channels.pop(address).close(grace_s=0))
             self._closing.add(closing)
             closing.add_done_callback(self._closing.discard)
+
+    def stay_connected(self) -> None:
+        """Call the members that there is no connection to. Followers have nothing to say to each
+        other until the leader is gone, and then a first message that only dials is lost."""
+        for node in self._membership.members:
+            if node != self._node:
+                with suppress(Unavailable):
+                    self.channel(node).dial()
 
     def hear(self, node: int, address: str) -> None:
         """A node says where it is: it knows better than the membership, which may be out of date

@@ -136,6 +136,7 @@ class NodeServer:
         self._ticking = self._loop.call_later(self._options.tick_us / US_PER_SECOND, self._tick)
         self._worker.tick()
         self._start_job()
+        self._peers.stay_connected()
         self.driver.tick(self._clock.monotonic_us(), self._clock.now_us())
 
     # What the driver wants done.

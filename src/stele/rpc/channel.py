@@ -172,6 +172,12 @@ class Channel:
         """Return when there is an open connection."""
         await self._open_session(self._deadline_us(timeout_s), wait)
 
+    def dial(self) -> None:
+        """Begin to connect, unless there is a connection or the last attempt was just now."""
+        self._check_usable()
+        if not self.is_open:
+            self._dial_if_due()
+
     @property
     def is_open(self) -> bool:
         """Whether a call would go out now."""

@@ -95,3 +95,29 @@ async def test_senders_are_remembered_up_to_a_number() -> None:
     with pytest.raises(Unavailable):
         peers.channel(10 + HEARD_FROM_MAX)
     await peers.close()
+
+
+async def test_members_are_called_before_there_is_anything_to_say() -> None:
+    """A follower's first word to another is that it stands for election: it must not be lost."""
+    taken: list[Delivery] = []
+
+    def deliver(_context: Context, delivery: Delivery) -> None:
+        taken.append(delivery)
+
+    network = memory_network()
+    server = Server(
+        [DELIVER.handled_by(deliver)],
+        ServerOptions(role=Role.METASTORE, name="2"),
+        network=network,
+    )
+    server.listen("m2:1")
+    lost: list[int] = []
+    peers = new_peers(lost, network)
+    peers.follow(Membership((1, 2, 3), (), {1: "m1:1", 2: "m2:1"}))
+    peers.stay_connected()
+    await settle()
+    peers.send([Heartbeat(1, 2, 1, 0, 0)])
+    await settle()
+    assert (len(taken), lost) == (1, [])
+    await peers.close()
+    await server.close(0)
