@@ -43,6 +43,7 @@ demo: install ## write, crash, recover and read the files with three tools
 	@$(BIN)/python scripts/demo.py
 
 test: check ## the gate: everything of `make check`, then every test that is not marked slow
+	@scripts/install_etcd.sh || echo "The tests against a real etcd will be skipped."
 	$(PYTEST) -m "not slow" -n $(WORKERS) --dist loadfile --durations 15 --durations-min 0.5
 
 check: lint types layers spelling pins style ## format, lint, types, layers, spelling, style tests
