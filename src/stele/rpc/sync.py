@@ -198,6 +198,14 @@ class SyncChannel:
         """Return when there is an open connection."""
         self._thread.run(self._channel.connect(timeout_s=timeout_s, wait=wait))
 
+    def dial(self) -> None:
+        """Begin to connect, unless there is a connection or the last attempt was just now."""
+
+        async def dial() -> None:
+            self._channel.dial()
+
+        self._thread.run(dial())
+
     @property
     def is_open(self) -> bool:
         """Whether a call would go out now."""

@@ -60,6 +60,14 @@ def test_every_kind_of_call(world: World, channel: SyncChannel) -> None:
     assert world.echo.noted == ["noted"]
 
 
+def test_dialling_begins_a_connection_and_does_not_wait(channel: SyncChannel) -> None:
+    channel.dial()
+    channel.connect()  # joins the attempt that dial() began
+    assert channel.is_open
+    channel.dial()
+    assert channel.is_open
+
+
 def test_a_stream_may_be_left_early(world: World, channel: SyncChannel) -> None:
     with channel.stream(world.echo.count, Text("", 100_000)) as stream:
         assert next(stream).count == 0
