@@ -30,6 +30,7 @@ from stele.tablet.changes import (
 from stele.tablet.commits import KnownCommit, PendingCommit
 from stele.tablet.config import ConfigEdit, TabletConfig
 from stele.tablet.horizon import check_readable
+from stele.tablet.import_gate import WAIT_US_DEFAULT, await_import
 from stele.tablet.point_reads import PointReads
 from stele.tablet.read_sources import missing_file
 from stele.tablet.restrictions import group_references
@@ -49,11 +50,18 @@ LAYOUT_TRIES_MAX = 100
 class EmbeddedTable:
     """Implements ``TableBackend``. Threads share it."""
 
-    def __init__(self, backend: EmbeddedBackend, state: TableState):
+    def __init__(
+        self,
+        backend: EmbeddedBackend,
+        state: TableState,
+        points: PointReads | None = None,
+        import_wait_us: int = WAIT_US_DEFAULT,
+    ):
         self._backend = backend
         self._engine = backend.store.user
         self._state = state
-        self._points = PointReads(self._engine)
+        self._points = points or PointReads(self._engine)
+        self._import_wait_us = import_wait_us
 
     @property
     def id(self) -> str:
@@ -67,9 +75,9 @@ class EmbeddedTable:
     def schema(self) -> Schema:
         return self._state.layout.schema
 
-    def within(self, timeout_us: int) -> EmbeddedTable:  # noqa: ARG002
-        """Itself: nothing here waits for another process."""
-        return self
+    def within(self, timeout_us: int) -> EmbeddedTable:
+        """The same table, whose reads wait so long for an import that is being decided."""
+        return EmbeddedTable(self._backend, self._state, self._points, timeout_us)
 
     # Writing and reading.
 
@@ -184,7 +192,7 @@ class EmbeddedTable:
             if at is not None and at > self._engine.durable_txn:
                 self._engine.reach(at)
             txn = self._engine.durable_txn if at is None else at
-        self._engine.await_import(self._state, txn)
+        await_import(self._engine, self._state, txn, self._import_wait_us)
         return txn
 
     def _check_readable(self, txn: int) -> None:

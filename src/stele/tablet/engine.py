@@ -13,33 +13,24 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from stele.env.ports import Clock, FileSystem, Random, Tasks
-from stele.errors import (
-    OutOfSpace,
-    StaleRow,
-    SteleError,
-    TableNotFound,
-    TabletNotServing,
-    Throttled,
-    Unavailable,
-)
+from stele.errors import OutOfSpace, SteleError, TableNotFound, Throttled
 from stele.model.clock import HybridClock
 from stele.model.mutations import MutationBatch
 from stele.model.request_identity import RequestIdentity, check_identity
 from stele.model.schema import Schema
 from stele.storage.block_cache import BlockCache
 from stele.storage.group_commit import GroupCommit, LogEvents
-from stele.storage.log_parts import clock_commit, release_commit
+from stele.storage.log_parts import Commit, clock_commit
 from stele.storage.log_seal import seal_fence
-from stele.storage.log_segments import first_needed_file, remove_released
 from stele.storage.log_sequencer import Sequencer
 from stele.storage.log_writer import LogWriter
 from stele.tablet.changes import ConfigChange, Refused, TruncateRows
+from stele.tablet.commit_checks import check_conflicts, remember, writable
 from stele.tablet.commits import BatchCommit, KnownCommit, PendingCommit, SmallCommit, prepare
 from stele.tablet.config import ConfigEdit, TabletConfig, by_id
 from stele.tablet.config_store import ConfigStore
@@ -254,9 +245,9 @@ class Engine:
         self._admit(request.size_bytes)
         pending = PendingCommit(self.log)
         with self.lock:
-            tablets = self._writable(state, request)
+            tablets = writable(state, request)
             if max_txn is not None:
-                self._check_conflicts(state, request, max_txn)
+                check_conflicts(state, request, max_txn)
             txn = self._sequencer.next(self.world.clock.now_us())
             commit = request.stamp(state.id, txn, state.memory)
             try:
@@ -266,7 +257,7 @@ class Engine:
                 raise
             self._sequencer.commit(txn)
             state.last_txn = txn
-            self._remember(state, request, tablets, txn)
+            remember(state, request, tablets, txn)
             self.recount(state)
         self.on_memory_grown(state)
         return pending
@@ -278,10 +269,22 @@ class Engine:
 
     def advance_clock(self) -> PendingCommit:
         """Log that time has passed: when durable, reads see a txn not below the present moment."""
+        return self.log_entry(clock_commit)
+
+    def log_entry(
+        self,
+        entry: Callable[[int], Commit],
+        numbered: Callable[[int], None] = lambda _txn: None,
+    ) -> PendingCommit:
+        """Log something other than cells, made for the txn it gets.
+
+        ``numbered`` is called with the txn and the lock held, before anybody can read at it.
+        """
         pending = PendingCommit(self.log)
         with self.lock:
             txn = self._sequencer.next(self.world.clock.now_us())
-            pending.append(clock_commit(txn))
+            pending.append(entry(txn))
+            numbered(txn)
             self._sequencer.commit(txn)
         return pending
 
@@ -295,59 +298,6 @@ class Engine:
                 f"{used} bytes are in memory and not flushed yet; with {size_bytes} more the "
                 f"budget of {self.options.flush.budget_bytes} bytes would be exceeded"
             )
-
-    def _writable(
-        self, state: TableState, request: SmallCommit | BatchCommit
-    ) -> tuple[TabletConfig, ...]:
-        if not state.takes_writes:
-            raise TableNotFound(f"table {state.name!r} is being dropped")
-        tablets = state.layout.tablets
-        rows = request.rows()
-        if rows is not None and len(rows) == 1:
-            only = tablets.find(rows[0])
-            if only is not None:
-                return (only,)
-        span = request.span()
-        found = tablets.overlapping(span)
-        if not found or tablets.gaps(span):
-            for row in rows or request.distinct_rows():  # type: ignore[union-attr]
-                if tablets.find(row) is None:
-                    raise TabletNotServing(f"row {row[:64]!r} of table {state.name!r} is not here")
-        return found
-
-    def _check_conflicts(
-        self, state: TableState, request: SmallCommit | BatchCommit, max_txn: int
-    ) -> None:
-        rows = request.rows() or request.distinct_rows()  # type: ignore[union-attr]
-        for row in rows:
-            tablet = state.layout.tablets.find(row)
-            assert tablet is not None
-            last = state.rings[tablet.id].last_commit(row)
-            if last > max_txn:
-                raise StaleRow(
-                    f"row {row[:64]!r} of table {state.name!r} changed, or may have changed, at "
-                    f"{last}, after it was read at {max_txn}: read it again"
-                )
-
-    def _remember(
-        self,
-        state: TableState,
-        request: SmallCommit | BatchCommit,
-        tablets: tuple[TabletConfig, ...],
-        txn: int,
-    ) -> None:
-        rows = request.rows()
-        if rows is None:
-            bulk = request.remembered(txn)
-            assert bulk is not None
-            for tablet in tablets:
-                state.rings[tablet.id].record_bulk(bulk)
-        elif len(tablets) == 1:
-            state.rings[tablets[0].id].record(rows, txn)
-        else:
-            for tablet in tablets:
-                inside = [row for row in rows if tablet.rows.contains(row)]
-                state.rings[tablet.id].record(inside, txn)
 
     # What the log says.
 
@@ -416,81 +366,6 @@ class Engine:
         if isinstance(answers[0], SteleError):
             raise answers[0]
         return answers[0]
-
-    # Imports.
-
-    def number_import(self, state: TableState, job: str) -> int:
-        """A txn for the prepared files of a job, logged so that no later owner falls below it.
-
-        From here on reads at or above it wait for ``settle_import``, and a row transaction that
-        read any row of these tablets earlier has to read again.
-        """
-        pending = PendingCommit(self.log)
-        with self.lock:
-            txn = self._sequencer.next(self.world.clock.now_us())
-            pending.append(clock_commit(txn))
-            state.undecided_txn = txn  # before anybody can read at it
-            for config in state.layout.tablets:
-                if any(one.job == job for one in config.imports):
-                    state.rings[config.id].raise_floor(txn)
-            self._sequencer.commit(txn)
-        try:
-            pending.wait()
-        except SteleError:
-            self.settle_import(state)
-            raise
-        return txn
-
-    def settle_import(self, state: TableState) -> None:
-        """The outcome of an import is shown, or there will be none: reads go on."""
-        with self.lock:
-            self.import_shown(state)
-
-    def import_shown(self, state: TableState) -> None:
-        """The same, by who holds the lock."""
-        state.undecided_txn = state.undecided_why = None
-        self.work_ended.notify_all()
-
-    def await_import(self, state: TableState, txn: int) -> None:
-        """Return when a read at ``txn``, which was chosen before, sees all it ever will."""
-        undecided = state.undecided_txn
-        if undecided is None or txn < undecided:
-            return
-        with self.lock:
-            self.work_ended.wait_for(lambda: state.undecided_txn is None or state.undecided_why)
-            if state.undecided_why is not None:
-                why = f"an import cannot be shown: {state.undecided_why}"
-                raise Unavailable(f"table {state.name!r} cannot be read at {txn}: {why}")
-
-    # Log files.
-
-    def release_log(self) -> None:
-        """Give up log files that nobody needs: say so in the log first, then delete them."""
-        with self.lock:
-            saved = {state.id: state.stable_txn for state in self._tables.values()}
-            for state in self._tables.values():
-                if state.memory.oldest_txn is None:
-                    saved[state.id] = self._sequencer.durable
-        files = self.log.files
-        gone = {table for file in files for table in file.spans} - saved.keys()
-        saved.update(dict.fromkeys(gone, self._sequencer.durable))
-        first_needed = first_needed_file(files, saved)
-        if not files or first_needed <= files[0].sequence:
-            return
-        pending = PendingCommit(self.log)
-        try:
-            with self.lock:
-                txn = self._sequencer.next(self.world.clock.now_us())
-                pending.append(release_commit(txn, first_needed))
-                self._sequencer.commit(txn)
-        except SteleError:
-            return  # the log takes nothing now; the next flush asks again
-        pending.then(lambda error: None if error else self._delete_released(first_needed))
-
-    def _delete_released(self, first_needed: int) -> None:
-        with suppress(SteleError):  # what is left is deleted after a later flush
-            remove_released(self.world.files, self.log_directory, first_needed)
-            self.log.forget_files(first_needed)
 
     def close(self) -> None:
         """End the log. What is in memory stays in the log for the next owner."""

@@ -29,6 +29,7 @@ from stele.tablet.config import ConfigEdit
 from stele.tablet.config_writer import Answer
 from stele.tablet.engine import Engine
 from stele.tablet.fragment_store import PendingFiles
+from stele.tablet.log_release import release_log
 from stele.tablet.parallel import cut, write_parts
 from stele.tablet.retries import hidden_cells
 from stele.tablet.table_state import TableState
@@ -110,7 +111,7 @@ class Flush:
         if isinstance(answer, ConfigEdit):
             assert self.files is not None
             self.files.settle()
-            self.engine.release_log()
+            release_log(self.engine)
             self.done(None)
         else:
             assert isinstance(answer, SteleError), "a flush always fits"

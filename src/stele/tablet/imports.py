@@ -33,6 +33,7 @@ from stele.storage.references import IMPORT_TXN, Reference, References
 from stele.tablet.changes import EndImport, PrepareImport, into_groups, without_import
 from stele.tablet.config import TabletConfig
 from stele.tablet.engine import Engine
+from stele.tablet.import_gate import import_shown, import_stuck, number_import, settle_import
 from stele.tablet.pins import check_ttl
 from stele.tablet.table_state import TableState
 
@@ -133,7 +134,7 @@ class Imports:
 
     def _decide(self, state: TableState, job: str, token: str) -> JobRecord:
         """The one moment at which a job happens."""
-        txn = self._engine.number_import(state, job)
+        txn = number_import(self._engine, state, job)
         failpoint(AFTER_TXN)
         while True:
             try:
@@ -144,7 +145,7 @@ class Imports:
                 continue  # renewed in between
             except SteleError as error:
                 if not self._is_decided(state, job, token, error):
-                    self._engine.settle_import(state)
+                    settle_import(self._engine, state)
                     raise
                 decided = self._held(state, job, token)
             failpoint(AFTER_DECISION)
@@ -157,7 +158,7 @@ class Imports:
         except (NotFound, InvalidArgument):
             return False
         except SteleError:
-            self._stuck(state, error)
+            import_stuck(self._engine, state, error)
             raise
 
     def _show(self, state: TableState, record: JobRecord) -> None:
@@ -167,18 +168,12 @@ class Imports:
             engine.change_and_wait(
                 state,
                 EndImport(record.name, record.txn),
-                shown=lambda: engine.import_shown(state),
+                shown=lambda: import_shown(engine, state),
             )
         except SteleError as error:
-            self._stuck(state, error)
+            import_stuck(self._engine, state, error)
             raise
         failpoint(AFTER_SHOWN)
-
-    def _stuck(self, state: TableState, why: SteleError) -> None:
-        """The outcome cannot be shown for now: reads that wait for it hear why."""
-        with self._engine.lock:
-            state.undecided_why = why
-            self._engine.work_ended.notify_all()
 
     def abort(self, state: TableState, job: str, token: str) -> None:
         """Give up an attempt. Its files are garbage from then on. Idempotent."""
@@ -214,7 +209,7 @@ class Imports:
             elif decided is None or decided.state is JobState.ABORTED:
                 self._engine.change_and_wait(state, EndImport(name, None))
         if state.undecided_txn is not None:  # a decision failed, and what there was is carried out
-            self._engine.settle_import(state)
+            settle_import(self._engine, state)
         for job in jobs.values():
             if job.state is not JobState.RUNNING and job.has_expired(now_us - KEPT_US):
                 self._coordination.forget_job(state.id, job.name)

@@ -35,6 +35,7 @@ from stele.tablet.engine import Engine
 from stele.tablet.flush import fragment_options, merged
 from stele.tablet.fragment_store import FragmentStore, PendingFiles
 from stele.tablet.horizon import check_readable
+from stele.tablet.import_gate import await_import
 from stele.tablet.table_state import TableState
 from stele.tablet.tablet_sizes import row_samples
 
@@ -102,7 +103,7 @@ class Pins:
 
     def _pin(self, state: TableState, at: int | None, lease: LeaseRecord, ttl_us: int) -> ReadPlan:
         txn = self._txn(at)
-        self._engine.await_import(state, txn)
+        await_import(self._engine, state, txn)
         blocks = state.view().memory.blocks(txn)
         now_us = self._engine.world.clock.now_us()
         with self._leasing:

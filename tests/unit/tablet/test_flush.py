@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stele.env.faults import Call, Failure, Fault, Faults
+from stele.env.faults import Faults
 from stele.env.memory_fs import MemoryFileSystem
 from stele.errors import OutOfSpace, SteleError
 from stele.kernels.block import Block
@@ -15,7 +15,6 @@ from stele.storage.references import Reference
 from stele.tablet.engine import Engine
 from stele.tablet.flush import Flush, fragment_options, merged, write_groups
 from stele.tablet.fragment_store import FRAGMENT_DIRECTORY, FragmentStore
-from stele.tablet.options import EngineOptions
 from tests.unit.tablet.engine_support import (
     TABLE,
     TWO_GROUPS,
@@ -133,33 +132,6 @@ def test_a_flush_of_a_table_that_was_removed_meanwhile_ends_in_an_error() -> Non
     assert len(ended) == 1
     assert ended[0] is not None
     assert engine.config_writer.is_idle
-
-
-def test_t47_t105_log_files_die_when_everything_in_them_is_saved() -> None:
-    options = EngineOptions(background=False, log_file_bytes=1024)
-    engine = new_engine(memory_world(), SavedConfigs(), options=options)
-    served(engine)
-    for number in range(10):
-        engine.apply(TABLE, puts((b"row%d" % number, "f", b"x" * 400))).wait()
-    files = engine.world.files
-    before = files.list(engine.log_directory)
-    assert len(before) > 3
-    assert flush(engine) == [None]
-    assert len(files.list(engine.log_directory)) < len(before)
-
-
-def test_a_log_file_that_cannot_be_deleted_does_no_harm() -> None:
-    options = EngineOptions(background=False, log_file_bytes=1024)
-    files = MemoryFileSystem(faults=Faults(Fault(Failure.EIO, 1, kinds={Call.DELETE})))
-    engine = new_engine(memory_world(files), SavedConfigs(), options=options)
-    served(engine)
-    for number in range(20):
-        engine.apply(TABLE, puts((b"row%d" % number, "f", b"x" * 400))).wait()
-        if number % 10 == 9:
-            assert flush(engine) == [None]
-    assert engine.failure is None
-    assert files.faults.fired == 1
-    assert len(files.list(engine.log_directory)) < 5
 
 
 def test_row_erasures_go_into_every_group_and_nothing_is_dropped() -> None:

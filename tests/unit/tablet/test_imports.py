@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-
 import pytest
 
 from stele.cluster.embedded import EmbeddedBackend
@@ -243,23 +241,6 @@ def test_row_transactions_notice_an_import() -> None:
         with pytest.raises(StaleRow):
             table.apply(puts((row, "f", b"x")), max_txn=read_at)
     table.apply(puts((b"a", "f", b"x")), max_txn=table.durable_txn()).wait()
-
-
-def test_reads_wait_for_the_outcome_and_old_snapshots_do_not() -> None:
-    backend, table = new_table()
-    before = put(table, b"a", b"old")
-    engine, state = backend.store.user, table._state
-    undecided = engine.number_import(state, "job")
-    assert get(table, b"a", at=before)[0].value == b"old"
-    answers: list[int] = []
-    reader = threading.Thread(target=lambda: answers.append(len(get(table, b"a"))))
-    reader.start()
-    reader.join(0.05)
-    assert reader.is_alive(), "an answer at a txn that is not decided"
-    engine.settle_import(state)
-    reader.join()
-    assert answers == [1]
-    assert undecided <= table.durable_txn()
 
 
 def test_what_is_decided_and_cannot_be_shown_makes_reads_fail_until_it_is() -> None:
