@@ -1,31 +1,27 @@
 """Compaction: some references of a tablet and group become one, and what nobody needs goes.
 
-The inputs are streamed, a block of each at a time. What may be dropped depends on the horizon,
-and on whether the inputs are *rooted*: whether they are all there is of the tablet's rows and the
-group's columns. Memory never matters for that, it holds only txns above every flush mark.
+What may be dropped depends on the horizon, and on whether the inputs are *rooted*: whether they
+are all there is of the tablet's rows and the group's columns. What is in memory is no input, and it
+can be older than what an import has put into files; so nothing is dropped for the sake of anything
+above the oldest txn that is in memory.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-
-import numpy as np
-import pyarrow as pa
 
 from stele.env.failpoints import declare, failpoint
 from stele.errors import SteleError, Unavailable
 from stele.kernels.block import Block
-from stele.kernels.compact import CompactionPlan, compaction_rule
+from stele.kernels.compact import CompactionPlan
 from stele.kernels.sources import Source
-from stele.kernels.stream import merge_streams
-from stele.model.cells import ROW_ERASURE_FAMILY
-from stele.model.column_set import ColumnSet
 from stele.model.groups import HIDDEN_GROUP, Group
 from stele.model.ranges import RowRange
+from stele.storage.compaction_merge import compacted
 from stele.storage.reference_streams import runs
-from stele.storage.references import Reference, References, file_references, restrict
+from stele.storage.references import Reference, References, file_references
 from stele.tablet.changes import ReplaceReferences
 from stele.tablet.compaction_policy import CompactionChoice, SourceFacts, choose_compaction
 from stele.tablet.config import ConfigEdit, TabletConfig
@@ -67,6 +63,8 @@ class Compaction:
     """Asked before each block: a compaction can be done again, a closing store should not wait."""
     files: PendingFiles | None = None
     horizon: int = 0
+    settled_txn: int = 0
+    """Up to here everything there was at the start is in files."""
 
     def start(self) -> bool:
         """Begin, unless the tablet is being compacted or is changing, or has changed."""
@@ -77,6 +75,7 @@ class Compaction:
             if current is None or not set(self.inputs) <= set(current.references):
                 return False
             self.config = current
+            self.settled_txn = self.state.settled_txn
             self.state.compacting.add(self.config.id)
         self.engine.world.tasks.spawn(f"compact {self.config.id}", self.run)
         return True
@@ -123,24 +122,19 @@ class Compaction:
 
     def _merged(self, group: Group, rows: RowRange) -> Iterator[Block]:
         schema = self.state.layout.schema
-        columns = schema.column_set(group)
         everything = group_references(self.config, schema, group)
-        now_us = self.engine.world.clock.now_us()
-        plan = CompactionPlan(
-            # Nobody reads hidden cells as they were.
-            horizon=self.engine.durable_txn if group is HIDDEN_GROUP else self.horizon,
-            # Nor does anything show through where one of them goes.
-            rooted=group is HIDDEN_GROUP or set(everything) == set(self.inputs),
-            clauses=() if group.purge is None else group.purge.cutoffs(now_us),
+        plan = group_plan(
+            self.engine,
+            group,
+            horizon=min(self.horizon, self.settled_txn),
+            rooted=set(everything) == set(self.inputs),
         )
-        streams = [
-            _trimmed(self.engine.fragments, reference, columns)
-            for reference in file_references(restrict(self.inputs, rows))
-        ]
-        for selection in merge_streams(streams, compaction_rule(plan)):
+        stream_of = partial(_stream, self.engine.fragments)
+        columns = schema.column_set(group)
+        for block in compacted(self.inputs, rows, columns, plan, stream_of):
             if self.is_cancelled():
                 raise Unavailable("the store is being closed: the compaction was given up")
-            yield from selection.gather()
+            yield block
 
     def _answered(self, answer: Answer) -> None:
         """Saved, or refused because the tablet changed meanwhile: then the files are garbage."""
@@ -158,43 +152,22 @@ class Compaction:
         self.done(error)
 
 
-def _trimmed(store: FragmentStore, reference: Reference, columns: ColumnSet) -> Iterator[Source]:
-    """The blocks of a reference in order, not through the cache: each is used once.
-
-    Where a reference has fewer columns than the group, cells outside of them are left out here, and
-    it acts on all columns of the group from then on. For row erasures that changes nothing: one was
-    written into every group of its time, and what came later is above its txn.
-    """
+def _stream(store: FragmentStore, reference: Reference) -> Iterator[Source]:
+    """The blocks of a reference in order, not through the cache: each is used once."""
     fragment = store.open(reference.file)
     groups = fragment.groups(reference.rows)
-    stream = stream_sources(fragment, reference, fragment.reader.read_block, groups)
-    return stream if reference.columns == columns else _widened(stream, columns)
+    return stream_sources(fragment, reference, fragment.reader.read_block, groups)
 
 
-def _widened(stream: Iterator[Source], columns: ColumnSet) -> Iterator[Source]:
-    """The same cells, trimmed to the columns they were seen through, acting on more columns."""
-    held: Source | None = None
-    for source in stream:
-        block = only_columns(source.block, source.columns)
-        if not block.count:
-            continue
-        if held is not None:
-            same_row = held.block.row(held.block.count - 1) == block.row(0)
-            yield replace(held, continues=same_row)
-        held = replace(source, block=block, columns=columns, continues=False)
-    if held is not None:
-        yield held
-
-
-def only_columns(block: Block, columns: ColumnSet) -> Block:
-    """The cells of a block in some columns, and its row erasures."""
-    wanted = np.array(
-        [name == ROW_ERASURE_FAMILY or name in columns for name in block.families], np.bool_
+def group_plan(engine: Engine, group: Group, *, horizon: int, rooted: bool) -> CompactionPlan:
+    """What a compaction of a group may drop now, given the horizon of its table."""
+    return CompactionPlan(
+        # Nobody reads hidden cells as they were.
+        horizon=engine.durable_txn if group is HIDDEN_GROUP else horizon,
+        # Nor does anything show through where one of them goes.
+        rooted=group is HIDDEN_GROUP or rooted,
+        clauses=(() if group.purge is None else group.purge.cutoffs(engine.world.clock.now_us())),
     )
-    if wanted.all():
-        return block
-    codes = block.batch.column("family").indices.to_numpy()
-    return Block.from_batch(block.batch.filter(pa.array(wanted[codes])))
 
 
 def plan_compaction(

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from stele.errors import SteleError
+from stele.model.cells import TIMESTAMP_MAX
 from stele.model.column_set import ColumnSet
 from stele.model.schema import Schema
 from stele.storage.memory_table import MemoryTable, MemoryVersion
@@ -88,6 +89,16 @@ class TableState:
         """Of an import that is being decided: reads at or above it wait for the outcome."""
         self.undecided_why: SteleError | None = None
         """Why the outcome cannot be shown now: reads that would wait are told so."""
+
+    @property
+    def settled_txn(self) -> int:
+        """Everything there is at or below it is in files that tablets show. The lock is held.
+
+        Memory can be older than files: an import gets its txn when it is decided, and hides or
+        replaces what was written before, wherever that is.
+        """
+        waiting = (self.memory.oldest_txn, self.undecided_txn)
+        return min((txn - 1 for txn in waiting if txn is not None), default=TIMESTAMP_MAX)
 
     def view(self, *, for_a_read: bool = True) -> TableView:
         """A layout and a memory that belong together. Takes no lock."""

@@ -13,19 +13,16 @@ from stele.env.memory import MemoryClock
 from stele.env.memory_fs import MemoryFileSystem
 from stele.errors import SteleError
 from stele.model.cells import Cell, Op, batch_to_cells
-from stele.model.column_set import ColumnSet
 from stele.model.groups import HIDDEN_GROUP, Group
 from stele.model.mutations import MutationBatch
 from stele.model.schema import Schema
 from stele.storage.references import Reference
-from stele.tablet.compaction import Compaction, only_columns, plan_compaction
+from stele.tablet.compaction import Compaction, plan_compaction
 from stele.tablet.compaction_policy import CompactionLimits
 from stele.tablet.config import TabletConfig
 from stele.tablet.options import EngineOptions
 from stele.tablet.restrictions import group_references
 from tests.unit.tablet.engine_support import (
-    block,
-    cell,
     config_of,
     erase_row,
     memory_world,
@@ -34,6 +31,7 @@ from tests.unit.tablet.engine_support import (
     scan,
     values,
 )
+from tests.unit.tablet.import_support import import_cells, new_cell, row_erasure
 
 HOUR_US = 3_600_000_000
 NO_HISTORY = Schema([Group("all", block_cells=256)], history=0)
@@ -380,9 +378,19 @@ def test_large_files_that_continue_one_another_count_as_one(
     assert len(overlapping[1]) == 4
 
 
-def test_only_columns_keeps_row_erasures() -> None:
-    erased = Cell(b"a", "", b"", 9, b"", Op.ERASE_ROW, 9)
-    mixed = block(erased, cell(b"a"), cell(b"a", "g"))
-    assert only_columns(mixed, ColumnSet.all_but(["h"])) is mixed
-    found = batch_to_cells(only_columns(mixed, ColumnSet.of(["g"])).batch)
-    assert found == [erased, cell(b"a", "g")]
+def test_what_an_import_erased_does_not_come_back_from_memory() -> None:
+    """An import is in files at once, while what it hides may be in memory for long."""
+    backend, table = new_table()
+    put(table, b"a", b"old")
+    import_cells(backend, table, "one", [row_erasure(b"a")])
+    import_cells(backend, table, "two", [new_cell(b"c")])
+    pass_time(backend)
+    table._engine.advance_clock().wait()
+    config = config_of(table, b"a")
+    backend.compact_and_wait(table._state, config, "all", config.references)
+    assert len(config_of(table, b"a").references) == 1
+    assert values(table) == {(b"c", "f"): b"imported"}
+    table.flush()
+    table.compact()
+    assert values(table) == {(b"c", "f"): b"imported"}
+    assert [each.row for each in stored(table)] == [b"c"]
