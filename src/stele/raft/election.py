@@ -32,7 +32,7 @@ from stele.raft.state import RaftState, Role
 def tick(s: RaftState) -> None:
     """One tick without leadership: stand for election when the timeout has passed."""
     s.election_elapsed += 1
-    if s.election_elapsed >= s.election_timeout and s.is_voter:
+    if s.election_elapsed >= s.election_timeout and s.may_stand:
         ask_for_pre_votes(s)
 
 

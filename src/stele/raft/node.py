@@ -201,7 +201,7 @@ class RaftNode:
 
     def campaign(self) -> None:
         """See ``RaftCore``."""
-        if self.state.role is not Role.LEADER and self.state.is_voter:
+        if self.state.role is not Role.LEADER and self.state.may_stand:
             election.ask_for_pre_votes(self.state)
 
     def compact(self, index: int) -> Snapshot:

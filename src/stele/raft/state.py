@@ -76,8 +76,15 @@ class RaftState:
 
     @property
     def is_voter(self) -> bool:
-        """Whether this node may stand for election and counts itself in a quorum."""
+        """Whether this node counts itself in a quorum."""
         return self.id in self.log.membership.voters
+
+    @property
+    def may_stand(self) -> bool:
+        """Whether this node may stand for election: a voter, or one whose removal is not known to
+        be decided (§4.2.2). Nobody but a leader that removed itself may hold that entry, and then
+        the others need its vote and cannot have it, because their logs are shorter."""
+        return self.is_voter or self.id in self.log.history.at(self.log.commit).voters
 
     def hard_state(self) -> HardState:
         """What has to survive."""
