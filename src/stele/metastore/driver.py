@@ -20,6 +20,7 @@ from stele.metastore import events as e
 from stele.metastore.commands import Effects, raise_if_refused
 from stele.metastore.lock_queue import LockWaiters
 from stele.metastore.member import Member
+from stele.metastore.snapshots import Installation
 from stele.metastore.watch_hub import WatchHub
 from stele.metastore.watch_streams import WatchStreams
 from stele.protocol.metastore import LockResponse
@@ -162,9 +163,14 @@ class Driver:
 
     # Carrying out.
 
-    def install(self, snapshot: Snapshot) -> e.StateReplaced:
-        """The image of a snapshot has become what the log builds on: make it the state."""
-        replaced = self._member.install(snapshot)
+    def stage(self, snapshot: Snapshot) -> Installation:
+        """The image of a snapshot has become what the log builds on: put it beside the state. Slow,
+        and the one method here for any thread."""
+        return self._member.stage(snapshot)
+
+    def adopt(self, installation: Installation) -> e.StateReplaced:
+        """Make an image the state."""
+        replaced = self._member.adopt(installation)
         self.watches.interrupt()
         return replaced
 

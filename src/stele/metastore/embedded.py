@@ -110,7 +110,7 @@ class EmbeddedNode:
         self.cluster = self._member.identity.cluster
         self.address = ""
         self.driver = Driver(self._member, self)
-        self._worker = LogWorker(self._member.identity.node, self._member.log, self.driver.install)
+        self._worker = LogWorker(self._member.identity.node, self._member.log, self.driver)
         self._lock = threading.Lock()
         self._kept: set[int] = set()
         self._clients = itertools.count(1)
@@ -226,7 +226,7 @@ class EmbeddedNode:
         self._is_cut_short = False
         self.driver.begin_again(member, error)
         self._member = member
-        self._worker = LogWorker(member.identity.node, member.log, self.driver.install)
+        self._worker = LogWorker(member.identity.node, member.log, self.driver)
 
     async def call(
         self, binding: Binding, request: Any, timeout_s: float | None, context: Context = HERE

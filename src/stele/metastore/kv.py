@@ -37,8 +37,18 @@ class View(Protocol):
         """Let go of what is kept for it. Idempotent."""
 
 
+class Replacement(Reader, Protocol):
+    """Other contents, durable and beside those of the map. Readable before they are its own."""
+
+    def adopt(self) -> None:
+        """Become the contents of the map, in the map's thread. Quick."""
+
+    def retire(self) -> None:
+        """Let go of what was there before. Slow; for any thread, after ``adopt``."""
+
+
 class KeyValues(Reader, Protocol):
-    """The map. One thread uses it; ``sync`` and views may be used from others."""
+    """The map. One thread uses it; ``sync``, ``stage`` and views may be used from others."""
 
     def write(self, batch: Mapping[bytes, bytes | None]) -> None:
         """Set all keys of the batch, or delete those with ``None``, as one step."""
@@ -49,10 +59,12 @@ class KeyValues(Reader, Protocol):
     def sync(self) -> None:
         """Make durable all batches written before the call. Slow; leaves the GIL to others."""
 
-    def replace(self, items: Iterable[tuple[bytes, bytes]]) -> None:
-        """Hold exactly these, in the order of their keys, instead of what was there before.
+    def stage(self, items: Iterable[tuple[bytes, bytes]]) -> Replacement:
+        """Build what shall be there instead: exactly these, in the order of their keys.
 
-        Durable on return; after a crash before that, all the old contents are there.
+        Slow; for any thread, one at a time, while the map goes on with the old contents. Once this
+        returns a crash leaves the new ones, before that the old ones; so whoever calls has made up
+        its mind, and writes nothing any more that has to be kept.
         """
 
     def close(self) -> None:

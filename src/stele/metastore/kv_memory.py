@@ -8,6 +8,7 @@ gives the crash states of the real thing, at the cost of its size at every sync.
 
 from __future__ import annotations
 
+import threading
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
@@ -50,6 +51,20 @@ class MemoryView:
         """Nothing to let go of: whoever holds the view holds the contents."""
 
 
+class MemoryReplacement(MemoryView):
+    """Implements :class:`stele.metastore.kv.Replacement`."""
+
+    def __init__(self, owner: MemoryKeyValues, values: dict[bytes, bytes]):
+        super().__init__(values, sorted(values))
+        self._owner = owner
+
+    def adopt(self) -> None:
+        self._owner.take(self._values, self._keys)
+
+    def retire(self) -> None:
+        """Nothing to let go of: what was there before is garbage."""
+
+
 class MemoryKeyValues(MemoryView):
     """Implements :class:`stele.metastore.kv.KeyValues`."""
 
@@ -58,8 +73,12 @@ class MemoryKeyValues(MemoryView):
         self._files = files
         self._path = path
         self._is_shared = False
+        self._is_being_replaced = False
+        """The file holds what is about to be the contents: those of now must not overwrite it."""
+        self._file_lock = threading.Lock()
         if files is not None and files.exists(path):
-            self._take(_decode(files.read_all(path), path))
+            values = dict(_decode(files.read_all(path), path))
+            self.take(values, sorted(values))
 
     def write(self, batch: Mapping[bytes, bytes | None]) -> None:
         if self._is_shared:
@@ -78,18 +97,27 @@ class MemoryKeyValues(MemoryView):
         return MemoryView(self._values, self._keys)
 
     def sync(self) -> None:
+        with self._file_lock:
+            if not self._is_being_replaced:
+                self._save(self.view())
+
+    def stage(self, items: Iterable[tuple[bytes, bytes]]) -> MemoryReplacement:
+        replacement = MemoryReplacement(self, dict(items))
+        with self._file_lock:
+            self._save(replacement)
+            self._is_being_replaced = True
+        return replacement
+
+    def take(self, values: dict[bytes, bytes], keys: list[bytes]) -> None:
+        """Hold these from now on."""
+        with self._file_lock:
+            self._values, self._keys = values, keys
+            self._is_shared = self._is_being_replaced = False
+
+    def _save(self, contents: MemoryView) -> None:
         if self._files is not None:
-            view = self.view()
-            self._files.write_atomic(self._path, _encode(view.scan(b"", b"\xff")))
+            self._files.write_atomic(self._path, _encode(contents.scan(b"", b"\xff")))
             failpoint(AFTER_SYNC)
-
-    def replace(self, items: Iterable[tuple[bytes, bytes]]) -> None:
-        self._take(items)
-        self.sync()
-
-    def _take(self, items: Iterable[tuple[bytes, bytes]]) -> None:
-        values = dict(items)
-        self._values, self._keys, self._is_shared = values, sorted(values), False
 
 
 def _encode(items: Iterable[tuple[bytes, bytes]]) -> bytes:

@@ -65,6 +65,33 @@ class RocksView:
         self._iterator = None
 
 
+class RocksReplacement:
+    """Implements :class:`stele.metastore.kv.Replacement`: a database that ``CURRENT`` names."""
+
+    def __init__(self, owner: RocksKeyValues, name: str, database: Rdict):
+        self._owner = owner
+        self._name = name
+        self._database = database
+        self._replaced: Rdict | None = None
+
+    def get(self, key: bytes) -> bytes | None:
+        value: bytes | None = self._database.get(key)
+        return value
+
+    def scan(
+        self, start: bytes, end: bytes, *, reverse: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
+        return _scan(self._database, start, end, reverse=reverse)
+
+    def adopt(self) -> None:
+        self._replaced = self._owner.switch_to(self._name, self._database)
+
+    def retire(self) -> None:
+        assert self._replaced is not None, "what was replaced is not known before that is done"
+        self._replaced.close()
+        self._owner.remove_leftovers()
+
+
 class RocksKeyValues:
     """Implements :class:`stele.metastore.kv.KeyValues`.
 
@@ -76,7 +103,7 @@ class RocksKeyValues:
         self._directory = directory
         self._files = files
         self._name = self._read_current()
-        self._remove_leftovers()
+        self.remove_leftovers()
         self._database = _open(f"{directory}/{self._name}")
 
     def get(self, key: bytes) -> bytes | None:
@@ -86,27 +113,26 @@ class RocksKeyValues:
     def scan(
         self, start: bytes, end: bytes, *, reverse: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
-        iterator = self._database.iter()
-        return _backwards(iterator, start, end) if reverse else _forwards(iterator, start, end)
+        return _scan(self._database, start, end, reverse=reverse)
 
     def write(self, batch: Mapping[bytes, bytes | None]) -> None:
-        try:
-            self._database.write(_encoded(batch.items()))
-        except Exception as error:
-            raise _translated(error, "write") from error
+        _write(self._database, batch.items())
 
     def view(self) -> RocksView:
         return RocksView(self._database.iter())
 
     def sync(self) -> None:
+        database = self._database
         try:
-            self._database.flush_wal(True)
+            database.flush_wal(True)
         except Exception as error:
+            if database is not self._database:
+                return  # replaced meanwhile by what is durable
             raise _translated(error, "sync") from error
         failpoint(AFTER_SYNC)
 
-    def replace(self, items: Iterable[tuple[bytes, bytes]]) -> None:
-        self._remove_leftovers()  # of an image that broke off
+    def stage(self, items: Iterable[tuple[bytes, bytes]]) -> RocksReplacement:
+        self.remove_leftovers()  # of an image that broke off
         following = f"state-{int(self._name.removeprefix('state-')) + 1:08d}"
         database = _open(f"{self._directory}/{following}")
         try:
@@ -117,9 +143,12 @@ class RocksKeyValues:
             database.close()
             raise
         failpoint(AFTER_SWITCH)
-        self._database.close()
-        self._name, self._database = following, database
-        self._remove_leftovers()
+        return RocksReplacement(self, following, database)
+
+    def switch_to(self, name: str, database: Rdict) -> Rdict:
+        """Go on with another database; the one before."""
+        before, self._name, self._database = self._database, name, database
+        return before
 
     def close(self) -> None:
         with suppress(DbClosedError):
@@ -133,7 +162,8 @@ class RocksKeyValues:
             raise Corruption(f"{name!r} is not the name of a state", file=CURRENT)
         return name
 
-    def _remove_leftovers(self) -> None:
+    def remove_leftovers(self) -> None:
+        """Delete every database but the one that counts."""
         for name in self._files.list(""):
             if name.startswith("state-") and name != self._name:
                 for file in self._files.list(name):
@@ -164,11 +194,21 @@ def _fill(database: Rdict, items: Iterable[tuple[bytes, bytes]]) -> None:
     for item in items:
         pending.append(item)
         if len(pending) == REPLACE_BATCH_ITEMS:
-            database.write(_encoded(pending))
+            _write(database, pending)
             pending.clear()
-    database.write(_encoded(pending))
-    database.flush(True)
-    database.flush_wal(True)
+    _write(database, pending)
+    try:
+        database.flush(True)
+        database.flush_wal(True)
+    except Exception as error:
+        raise _translated(error, "sync") from error
+
+
+def _write(database: Rdict, items: Iterable[tuple[bytes, bytes | None]]) -> None:
+    try:
+        database.write(_encoded(items))
+    except Exception as error:
+        raise _translated(error, "write") from error
 
 
 def _encoded(items: Iterable[tuple[bytes, bytes | None]]) -> WriteBatch:
@@ -180,6 +220,13 @@ def _encoded(items: Iterable[tuple[bytes, bytes | None]]) -> WriteBatch:
         else:
             put(key, value)
     return batch
+
+
+def _scan(
+    database: Rdict, start: bytes, end: bytes, *, reverse: bool
+) -> Iterator[tuple[bytes, bytes]]:
+    iterator = database.iter()
+    return _backwards(iterator, start, end) if reverse else _forwards(iterator, start, end)
 
 
 def _forwards(iterator: RdictIter, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:

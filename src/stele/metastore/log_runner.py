@@ -5,7 +5,8 @@ wake-ups and a dozen hand-overs of the interpreter's lock for each sync, several
 disk needs for the sync itself. So the place follows the disk: while syncs take ``QUICK_US_MAX`` on
 average the loop runs them itself. The average forgets slowly, so that a moment without a processor
 does not look like a slow disk, and one that hangs sends the jobs back to the thread at once. Raft's
-messages of the same turn have left before the loop waits.
+messages of the same turn have left before the loop waits. A job with an image goes to the thread in
+any case, and says nothing about the disk.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ class LogRunner:
 
     def start(self, job: LogJob) -> None:
         """Run a job soon. What this turn of the loop has to send is sent before."""
-        if self._place.is_loop:
+        if self._place.is_loop and not job.has_slow_work:
             self._loop.call_soon(self._run_here, job)
         else:
             self._jobs.put(job)
@@ -87,6 +88,8 @@ class LogRunner:
                 self._loop.call_soon_threadsafe(self._done, job)
 
     def _run(self, job: LogJob) -> None:
+        is_sync_only = not job.has_slow_work
         began_us = self._clock.monotonic_us()
         job.run()
-        self._place.note(self._clock.monotonic_us() - began_us)
+        if is_sync_only:
+            self._place.note(self._clock.monotonic_us() - began_us)

@@ -9,12 +9,16 @@ one job at a time. ``finish`` then says what the node is to be told:
 
 A group that carries a snapshot begins the log anew. The image is made the state *after* that is
 durable and before anything is reported; a crash in between leaves a log that begins behind the
-state, and the staged image to bring it up (``snapshots.recover_state``).
+state, and the image to bring it up (``snapshots.recover_state``). The job puts the image beside the
+state, however long that takes; ``finish`` only switches to it, and the next job removes what was
+before. Until then nothing else is written, so the node neither votes nor acknowledges, but hears
+and answers heartbeats.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Protocol
 
 from stele.errors import OutOfSpace, SteleError
 from stele.metastore.events import (
@@ -26,28 +30,67 @@ from stele.metastore.events import (
     StorageLost,
 )
 from stele.metastore.raft_log import RaftLog
+from stele.metastore.snapshots import Installation
 from stele.raft import Snapshot
+
+
+class Installer(Protocol):
+    """Who makes images the state."""
+
+    def stage(self, snapshot: Snapshot) -> Installation:
+        """Put an image beside the state; in the job's thread."""
+
+    def adopt(self, installation: Installation) -> StateReplaced:
+        """Make it the state; in the node's thread."""
 
 
 class LogJob:
     """One frame. ``run`` never raises for what the disk does; ``finish`` reads the outcome."""
 
-    __slots__ = ("_log", "base", "groups", "is_disk_full", "lost", "restores_reserve")
+    __slots__ = (
+        "_installer",
+        "_log",
+        "_retires",
+        "base",
+        "groups",
+        "installation",
+        "is_disk_full",
+        "lost",
+        "restores_reserve",
+    )
 
     def __init__(
-        self, log: RaftLog, groups: list[Group], base: Snapshot | None, *, restores_reserve: bool
+        self,
+        log: RaftLog,
+        installer: Installer,
+        groups: list[Group],
+        base: Snapshot | None,
+        *,
+        restores_reserve: bool,
+        retires: Installation | None,
     ) -> None:
         self._log = log
+        self._installer = installer
         self.groups = groups
         self.base = base
         self.restores_reserve = restores_reserve
+        self._retires = retires
+        self.installation: Installation | None = None
+        """The last image of the groups, once it lies beside the state."""
         self.is_disk_full = False
         self.lost: str | None = None
+
+    @property
+    def has_slow_work(self) -> bool:
+        """Whether there is more to do than to write and to sync: an image may take minutes."""
+        return self._retires is not None or any(group.snapshot for group in self.groups)
 
     def run(self) -> None:
         """Write and sync. Takes as long as the disk takes."""
         self.write()
         self.sync()
+        if self.has_slow_work:
+            self.do_slow_work()
 
     def write(self) -> None:
         """The first half: afterwards the kernel has it."""
@@ -73,15 +116,31 @@ class LogJob:
         except SteleError as error:
             self.lost = str(error)
 
+    def do_slow_work(self) -> None:
+        """Images: remove what the last one replaced, then put the next one beside the state."""
+        try:
+            if self._retires is not None:
+                self._retires.retire()
+                self._retires = None
+            if self.is_disk_full or self.lost is not None:
+                return
+            snapshots = [group.snapshot for group in self.groups if group.snapshot is not None]
+            if snapshots:
+                self.installation = self._installer.stage(snapshots[-1])
+        except SteleError as error:
+            # The log has begun anew already, the state has not: the next start brings it up.
+            self.lost = f"an image could not be installed: {error}"
+
 
 class LogWorker:
-    """``install`` makes the image of a snapshot the state, in the node's own thread."""
+    """``installer`` makes the image of a snapshot the state."""
 
     __slots__ = (
         "_base",
-        "_install",
+        "_installer",
         "_log",
         "_node",
+        "_retires",
         "_running",
         "_said_short",
         "_waiting",
@@ -89,12 +148,11 @@ class LogWorker:
         "_wants_reserve",
     )
 
-    def __init__(
-        self, node: int, log: RaftLog, install: Callable[[Snapshot], StateReplaced]
-    ) -> None:
+    def __init__(self, node: int, log: RaftLog, installer: Installer) -> None:
         self._node = node
         self._log = log
-        self._install = install
+        self._installer = installer
+        self._retires: Installation | None = None
         self._waiting: list[Group] = []
         self._base: Snapshot | None = None
         self._running: LogJob | None = None
@@ -118,12 +176,20 @@ class LogWorker:
         if self._running is not None or self._waits_for_tick or not self._is_due():
             return None
         wants_reserve, self._wants_reserve = self._wants_reserve, False
-        job = LogJob(self._log, self._waiting, self._base, restores_reserve=wants_reserve)
+        retires, self._retires = self._retires, None
+        job = LogJob(
+            self._log,
+            self._installer,
+            self._waiting,
+            self._base,
+            restores_reserve=wants_reserve,
+            retires=retires,
+        )
         self._waiting, self._base, self._running = [], None, job
         return job
 
     def _is_due(self) -> bool:
-        if self._wants_reserve or self._base is not None:
+        if self._wants_reserve or self._base is not None or self._retires is not None:
             return True
         return any(group.needs_sync for group in self._waiting)
 
@@ -138,13 +204,10 @@ class LogWorker:
             self._base = self._base or job.base
             self._waits_for_tick = True
             return self._report_space()
-        try:
-            events: list[Event] = [
-                self._install(group.snapshot) for group in job.groups if group.snapshot is not None
-            ]
-        except SteleError as error:
-            # The log has begun anew already, the state has not: the next start brings it up.
-            return [StorageLost(f"an image could not be installed: {error}")]
+        events: list[Event] = []
+        if job.installation is not None:
+            events.append(self._installer.adopt(job.installation))
+            self._retires = job.installation
         if job.groups:
             events.append(Persisted(job.groups[-1].number))
         return events + self._report_space()

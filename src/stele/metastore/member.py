@@ -19,7 +19,7 @@ from stele.metastore.node import Node, NodeSettings
 from stele.metastore.raft_log import RaftLog, RaftLogOptions
 from stele.metastore.raft_log_format import LogIdentity
 from stele.metastore.raft_log_recovery import recover
-from stele.metastore.snapshots import ImageInbox, install_image, recover_state
+from stele.metastore.snapshots import ImageInbox, Installation, recover_state
 from stele.metastore.state.machine import StateMachine
 from stele.raft import (
     HardState,
@@ -64,9 +64,13 @@ class Member:
         """Which group, and which member of it."""
         return self.log.identity
 
-    def install(self, snapshot: Snapshot) -> StateReplaced:
-        """The log begins behind a snapshot: its image becomes the state."""
-        install_image(self.inbox, self.machine, snapshot)
+    def stage(self, snapshot: Snapshot) -> Installation:
+        """The log begins behind a snapshot: its image is put beside the state. For any thread."""
+        return Installation(self.inbox, self.machine, snapshot)
+
+    def adopt(self, installation: Installation) -> StateReplaced:
+        """An image becomes the state."""
+        installation.adopt()
         return StateReplaced(self.machine.applied_index, _sessions(self.machine))
 
 

@@ -78,7 +78,7 @@ class NodeServer:
         self.address = options.address or options.listen
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="metastore")
         self.driver = Driver(member, self)
-        self._worker = LogWorker(self.node, member.log, self.driver.install)
+        self._worker = LogWorker(self.node, member.log, self.driver)
         self._log_runner = LogRunner(self._loop, clock, self._job_done)
         self._peers = Peers(
             self.cluster,

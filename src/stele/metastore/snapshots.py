@@ -7,7 +7,9 @@
                                  ImageInbox.publish     synced, renamed, directory synced (slow)
                   ◀──taken────   ImageArrived           the core decides whether it is needed
                                  the log begins anew    the commit point: durable
-                                 recover_state / install  the image becomes the state
+                                 Installation           the image beside the state (slow)
+                                 Installation.adopt     the image becomes the state
+                                 Installation.retire    what was before goes (slow)
 
 At every moment there is one answer to the question what this member knows: before the log begins
 anew the staged image is a leftover, afterwards it is the state, whether or not the state machine
@@ -37,7 +39,18 @@ CHUNK_HEADER_BYTES: Final = 8
 AFTER_CHUNK = declare("metastore.snapshots.after_chunk")
 AFTER_SYNC = declare("metastore.snapshots.after_sync")
 AFTER_RENAME = declare("metastore.snapshots.after_rename")
+AFTER_STAGE = declare("metastore.snapshots.after_stage")
 AFTER_INSTALL = declare("metastore.snapshots.after_install")
+
+
+class Staged(Protocol):
+    """What an image holds, beside the state."""
+
+    def adopt(self) -> None:
+        """Become the state. Quick, in the state machine's thread."""
+
+    def retire(self) -> None:
+        """Let go of what was the state. Slow, for any thread."""
 
 
 class ImageTarget(Protocol):
@@ -47,8 +60,9 @@ class ImageTarget(Protocol):
     def applied_index(self) -> int:
         """The entry whose effects the state holds, with all before it."""
 
-    def replace(self, chunks: Iterable[bytes]) -> None:
-        """Become what the image holds. Durable on return; before that, all the old is there."""
+    def stage(self, chunks: Iterable[bytes]) -> Staged:
+        """Build what the image holds beside the state. Durable on return; before that, a restart
+        finds all the old."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,11 +194,28 @@ def _read_chunk(file: RandomFile, at: int, path: str) -> bytes:
     return data
 
 
-def install_image(inbox: ImageInbox, target: ImageTarget, snapshot: Snapshot) -> None:
-    """The log begins behind ``snapshot``: its image becomes the state."""
-    target.replace(inbox.read(snapshot))
-    failpoint(AFTER_INSTALL)
-    inbox.discard(snapshot.index)
+class Installation:
+    """The log begins behind ``snapshot``: its image lies beside the state, and becomes it.
+
+    To make one and to ``retire`` it are slow and for any thread; ``adopt`` is quick and for that of
+    the state machine, which is not held up for longer.
+    """
+
+    def __init__(self, inbox: ImageInbox, target: ImageTarget, snapshot: Snapshot) -> None:
+        self._inbox = inbox
+        self._snapshot = snapshot
+        self._staged = target.stage(inbox.read(snapshot))
+        failpoint(AFTER_STAGE)
+
+    def adopt(self) -> None:
+        """The image becomes the state."""
+        self._staged.adopt()
+
+    def retire(self) -> None:
+        """What was before goes, and the file that the image came in."""
+        self._staged.retire()
+        failpoint(AFTER_INSTALL)
+        self._inbox.discard(self._snapshot.index)
 
 
 def recover_state(stored: StoredState, target: ImageTarget, inbox: ImageInbox) -> StoredState:
@@ -199,7 +230,8 @@ def recover_state(stored: StoredState, target: ImageTarget, inbox: ImageInbox) -
                 f"the log begins after entry {base.index}, the state is at {target.applied_index} "
                 f"and no image lies between; {HOW_TO_REJOIN}"
             )
-        target.replace(inbox.read(base))
-        failpoint(AFTER_INSTALL)
+        installation = Installation(inbox, target, base)
+        installation.adopt()
+        installation.retire()
     inbox.clear()
     return msgspec.structs.replace(stored, applied=target.applied_index)

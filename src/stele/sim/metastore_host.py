@@ -209,6 +209,15 @@ class MetastoreHost:
         dice = SeededRandom(node)
         RaftLog.create(self.fs, LOG_DIRECTORY, dice, identity, stored, OPTIONS.log).close()
 
+    @property
+    def is_up(self) -> bool:
+        return self.driver is not None
+
+    @property
+    def leads(self) -> bool:
+        """Whether it is up and thinks so."""
+        return self.driver is not None and self.driver.node.leads
+
     # Time.
 
     def now_us(self) -> int:
@@ -230,7 +239,7 @@ class MetastoreHost:
         member = open_member(self.fs, dice, machine, OPTIONS)
         self.member = member
         self.driver = Driver(member, self)
-        self._worker = LogWorker(self.id, member.log, self.driver.install)
+        self._worker = LogWorker(self.id, member.log, self.driver)
         self._transfers = {}
         self.life += 1
         self._world.member_started(self, member)
@@ -284,6 +293,19 @@ class MetastoreHost:
         assert self.driver is not None
         assert self._worker is not None
         job.sync()
+        if job.has_slow_work:
+            self._world.after(self._disk_ms(), "image", self, self._finish_image, job)
+        else:
+            self._finish(job)
+
+    def _finish_image(self, job: LogJob) -> None:
+        """The image lies beside the state. Before it becomes that the machine may go down."""
+        job.do_slow_work()
+        self._world.after(self._disk_ms(), "adopt", self, self._finish, job)
+
+    def _finish(self, job: LogJob) -> None:
+        assert self.driver is not None
+        assert self._worker is not None
         for event in self._worker.finish(job):
             if isinstance(event, e.StateReplaced):
                 self._world.count("snapshots installed")

@@ -65,8 +65,16 @@ def test_a_view_stays(values: KeyValues) -> None:
 
 def test_replace_leaves_nothing_of_before(values: KeyValues) -> None:
     values.write({b"old": b"1", b"both": b"1"})
-    values.replace((b"%06d" % x, b"new") for x in range(2500))
+    staged = values.stage((b"%06d" % x, b"new") for x in range(2500))
+    assert staged.get(b"000007") == b"new"
+    assert len(list(staged.scan(b"", END))) == 2500
+    assert values.get(b"old") == b"1", "the map goes on with what it has"
+    values.write({b"late": b"1"})
+    values.sync()
+    staged.adopt()
+    staged.retire()
     assert values.get(b"old") is None
+    assert values.get(b"late") is None
     assert len(list(values.scan(b"", END))) == 2500
     values.sync()
     values.write({b"after": b"1"})

@@ -23,7 +23,7 @@ def test_what_was_synced_is_there_again() -> None:
 
 def test_a_replaced_map_is_durable_at_once() -> None:
     files = MemoryFileSystem()
-    MemoryKeyValues(files).replace([(b"a", b"1"), (b"b", b"2")])
+    MemoryKeyValues(files).stage([(b"a", b"1"), (b"b", b"2")])
     assert list(MemoryKeyValues(files).scan(b"", b"\xff")) == [(b"a", b"1"), (b"b", b"2")]
 
 
@@ -38,9 +38,22 @@ def test_a_crash_after_the_sync_loses_nothing() -> None:
 
 def test_damage_is_named() -> None:
     files = MemoryFileSystem()
-    MemoryKeyValues(files).replace([(b"a", b"1")])
+    MemoryKeyValues(files).stage([(b"a", b"1")])
     data = bytearray(files.read_all(STATE_FILE))
     data[-1] ^= 1
     files.write_atomic(STATE_FILE, bytes(data))
     with pytest.raises(Corruption, match=STATE_FILE):
         MemoryKeyValues(files)
+
+
+def test_what_is_staged_is_not_overwritten_by_what_it_replaces() -> None:
+    files = MemoryFileSystem()
+    values = MemoryKeyValues(files)
+    values.write({b"a": b"old"})
+    staged = values.stage([(b"a", b"new")])
+    values.sync()
+    assert MemoryKeyValues(files).get(b"a") == b"new"
+    staged.adopt()
+    values.write({b"b": b"2"})
+    values.sync()
+    assert list(MemoryKeyValues(files).scan(b"", b"\xff")) == [(b"a", b"new"), (b"b", b"2")]

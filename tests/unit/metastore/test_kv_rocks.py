@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from rocksdict import Rdict
 
 from stele.env.failpoints import SimulatedCrash, armed, crash
 from stele.env.posix import PosixFileSystem
@@ -44,7 +45,7 @@ def test_a_crash_while_replacing_leaves_one_or_the_other(
     values.write({b"a": b"old"})
     values.sync()
     with armed(point, crash()), pytest.raises(SimulatedCrash):
-        values.replace([(b"a", b"new")])
+        values.stage([(b"a", b"new")])
     values.close()
     again = reopened(tmp_path)
     assert list(again.scan(b"", END)) == [(b"a", survives)]
@@ -60,10 +61,41 @@ def test_an_image_that_breaks_off_changes_nothing(tmp_path: Path) -> None:
         raise Corruption("the image ends too early")
 
     with pytest.raises(Corruption):
-        values.replace(broken())
+        values.stage(broken())
     assert values.get(b"a") == b"old"
-    values.replace([(b"a", b"new")])
+    staged = values.stage([(b"a", b"new")])
+    staged.adopt()
+    staged.retire()
     assert list(values.scan(b"", END)) == [(b"a", b"new")], "nothing of the broken one is left"
+
+
+def test_a_sync_of_what_was_replaced_meanwhile_does_no_harm(tmp_path: Path) -> None:
+    values = reopened(tmp_path)
+    values.write({b"a": b"old"})
+    staged = values.stage([(b"a", b"new")])
+    ends, adopted = threading.Event(), threading.Event()
+
+    class Slow:
+        """The database of before, whose sync ends when it is closed already."""
+
+        def __init__(self, database: Rdict) -> None:
+            self.close = database.close
+
+        def flush_wal(self, _sync: bool) -> None:
+            adopted.set()
+            ends.wait(10)
+            raise RuntimeError("DB already closed")
+
+    values._database = Slow(values._database)
+    syncing = threading.Thread(target=values.sync)
+    syncing.start()
+    assert adopted.wait(10)
+    staged.adopt()
+    staged.retire()
+    ends.set()
+    syncing.join(10)
+    assert values.get(b"a") == b"new"
+    values.sync()
 
 
 def test_a_view_may_be_read_by_another_thread(tmp_path: Path) -> None:

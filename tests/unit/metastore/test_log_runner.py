@@ -48,6 +48,7 @@ class Job:
     def __init__(self, clock: MemoryClock, took_us: int) -> None:
         self._clock = clock
         self._took_us = took_us
+        self.has_slow_work = False
         self.ran_in: threading.Thread | None = None
 
     def run(self) -> None:
@@ -70,4 +71,19 @@ async def test_jobs_run_where_the_disk_says(took_us: int, in_loop: bool) -> None
     assert jobs[0].ran_in is not threading.main_thread()
     assert (jobs[-1].ran_in is threading.main_thread()) == in_loop
     assert order == ["sent", "done"] * len(jobs), "what the turn sends leaves before the sync"
+    await asyncio.to_thread(runner.close)
+
+
+async def test_an_image_goes_to_the_thread_and_says_nothing_about_the_disk() -> None:
+    clock = MemoryClock()
+    done: asyncio.Queue[Any] = asyncio.Queue()
+    runner = LogRunner(asyncio.get_running_loop(), clock, done.put_nowait)
+    slow = Job(clock, 10_000 * QUICK_US_MAX)
+    slow.has_slow_work = True
+    jobs = [*(Job(clock, 100) for _ in range(4 * MEMORY_SYNCS)), slow, Job(clock, 100)]
+    for job in jobs:
+        runner.start(cast("LogJob", job))
+        await done.get()
+    assert slow.ran_in is not threading.main_thread()
+    assert jobs[-1].ran_in is threading.main_thread()
     await asyncio.to_thread(runner.close)

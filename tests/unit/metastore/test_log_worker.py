@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import cast
+
 from stele.env.faults import Call, Failure, Fault, Faults
 from stele.env.memory import SeededRandom
 from stele.env.memory_fs import MemoryFileSystem
@@ -16,6 +19,7 @@ from stele.metastore.events import (
 from stele.metastore.log_worker import LogWorker
 from stele.metastore.raft_log import RaftLog, RaftLogOptions
 from stele.metastore.raft_log_format import LogIdentity
+from stele.metastore.snapshots import Installation
 from stele.raft import Entry, EntryKind, HardState, Membership, Snapshot, StoredState
 
 OPTIONS = RaftLogOptions(segment_bytes=10_000, reserve_bytes=2_000)
@@ -27,17 +31,35 @@ def group(number: int, size: int = 1, *, sync: bool = True) -> Group:
 
 
 class Installed:
-    """Remembers what was installed, or fails to."""
+    """Remembers what became of images, or fails to install one."""
 
     def __init__(self) -> None:
-        self.snapshots: list[Snapshot] = []
+        self.steps: list[tuple[str, int]] = []
         self.fails = False
 
-    def __call__(self, snapshot: Snapshot) -> StateReplaced:
+    def stage(self, snapshot: Snapshot) -> Installation:
         if self.fails:
             raise Corruption("a staged image is damaged")
-        self.snapshots.append(snapshot)
-        return StateReplaced(snapshot.index, ())
+        self.steps.append(("staged", snapshot.index))
+        return cast("Installation", Image(self.steps, snapshot.index))
+
+    def adopt(self, installation: Installation) -> StateReplaced:
+        installation.adopt()
+        return StateReplaced(self.steps[-1][1], ())
+
+
+@dataclass
+class Image:
+    """One of them."""
+
+    steps: list[tuple[str, int]]
+    index: int
+
+    def adopt(self) -> None:
+        self.steps.append(("adopted", self.index))
+
+    def retire(self) -> None:
+        self.steps.append(("retired", self.index))
 
 
 def make(fs: MemoryFileSystem) -> tuple[LogWorker, Installed]:
@@ -160,10 +182,32 @@ def test_an_image_is_installed_after_its_group_is_durable_and_before_that_is_tol
     worker.add([group(1), Group(2, image, (), HardState(2, 0, 50), needs_sync=True)])
     job = worker.next_job()
     assert job is not None
-    job.run()
-    assert installed.snapshots == []
+    assert job.has_slow_work
+    job.write()
+    job.sync()
+    assert installed.steps == []
     assert durable(fs).snapshot == image
+    job.do_slow_work()
+    assert installed.steps == [("staged", 50)]
     assert worker.finish(job) == [StateReplaced(50, ()), Persisted(2)]
+    assert installed.steps == [("staged", 50), ("adopted", 50)]
+
+
+def test_what_an_image_replaced_is_removed_by_a_job_of_its_own() -> None:
+    worker, installed = make(MemoryFileSystem())
+    for number, index in ((1, 50), (2, 60)):
+        image = Snapshot(index, 2, Membership((1,)))
+        worker.add([Group(number, image, (), HardState(2, 0, index), needs_sync=True)])
+    job = worker.next_job()
+    assert job is not None
+    job.run()
+    assert worker.finish(job) == [StateReplaced(60, ()), Persisted(2)]
+    tidying = worker.next_job()
+    assert tidying is not None
+    tidying.run()
+    assert worker.finish(tidying) == []
+    assert worker.is_idle
+    assert installed.steps == [("staged", 60), ("adopted", 60), ("retired", 60)]
 
 
 def test_an_image_that_cannot_be_installed_stops_the_node() -> None:

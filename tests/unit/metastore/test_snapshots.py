@@ -24,15 +24,37 @@ class Target:
         self.applied_index = applied
         self.contents: list[bytes] = []
 
-    def replace(self, chunks: Iterable[bytes]) -> None:
-        self.contents = list(chunks)
-        self.applied_index = IMAGE.index
+    def stage(self, chunks: Iterable[bytes]) -> StagedContents:
+        return StagedContents(self, list(chunks))
+
+
+class StagedContents:
+    """What an image holds, for a target."""
+
+    def __init__(self, target: Target, contents: list[bytes]) -> None:
+        self._target = target
+        self._contents = contents
+
+    def adopt(self) -> None:
+        self._target.contents = self._contents
+        self._target.applied_index = IMAGE.index
+
+    def retire(self) -> None:
+        assert self._target.contents is self._contents
 
 
 def receive(inbox: s.ImageInbox, snapshot: Snapshot = IMAGE) -> None:
     done = [inbox.take(snapshot, chunk) for chunk in s.number_chunks(CHUNKS)]
     assert done == [False, False, True]
     inbox.publish()
+
+
+def install(inbox: s.ImageInbox, target: Target) -> None:
+    installation = s.Installation(inbox, target, IMAGE)
+    assert target.contents == [], "the state goes on while the image is put beside it"
+    installation.adopt()
+    assert inbox.holds(IMAGE), "needed until what was before is gone"
+    installation.retire()
 
 
 @pytest.mark.parametrize("chunks", [[], [b"one"], CHUNKS])
@@ -105,7 +127,7 @@ def test_installing_an_image_leaves_a_later_one_alone() -> None:
     inbox = s.ImageInbox(MemoryFileSystem(), "images")
     receive(inbox, IMAGE)
     receive(inbox, LATER)
-    s.install_image(inbox, Target(), IMAGE)
+    install(inbox, Target())
     assert not inbox.holds(IMAGE)
     assert inbox.holds(LATER)
 
@@ -139,10 +161,12 @@ def test_a_gap_that_no_image_fills_is_refused_with_the_way_out() -> None:
 def receive_and_install(inbox: s.ImageInbox, log: list[Snapshot]) -> None:
     receive(inbox)
     log.append(IMAGE)
-    s.install_image(inbox, Target(), IMAGE)
+    install(inbox, Target())
 
 
-@pytest.mark.parametrize("point", [s.AFTER_CHUNK, s.AFTER_SYNC, s.AFTER_RENAME, s.AFTER_INSTALL])
+@pytest.mark.parametrize(
+    "point", [s.AFTER_CHUNK, s.AFTER_SYNC, s.AFTER_RENAME, s.AFTER_STAGE, s.AFTER_INSTALL]
+)
 def test_after_a_crash_anywhere_there_is_one_answer(point: str) -> None:
     """The log begins anew between publishing and installing; that decides what a start does."""
     fs = MemoryFileSystem()

@@ -45,19 +45,13 @@ from stele.metastore.commands import (
     decode_command,
     refuse,
 )
-from stele.metastore.kv import KeyValues
+from stele.metastore.kv import KeyValues, Replacement
 from stele.metastore.paths import bounds
 from stele.metastore.state import keys
-from stele.metastore.state.acl import AccessRules
 from stele.metastore.state.footprint import Footprint
-from stele.metastore.state.header import encode_header, load_header
+from stele.metastore.state.header import encode_header
 from stele.metastore.state.image import read_image, write_image
-from stele.metastore.state.locks import Locks
-from stele.metastore.state.retries import Retries
-from stele.metastore.state.sessions import Sessions
-from stele.metastore.state.staging import Staged
-from stele.metastore.state.transactions import Transactions
-from stele.metastore.state.versions import Versions
+from stele.metastore.state.parts import Parts, load_parts
 from stele.protocol.metastore_values import Changes, Identity, KeyRange, KeyValue
 
 PAGE_ITEMS_MAX: Final = 10_000
@@ -87,6 +81,25 @@ class Usage(NamedTuple):
     quota_bytes: int
 
 
+class StagedState:
+    """The state of an image, complete, beside that of a machine."""
+
+    def __init__(self, machine: StateMachine, replacement: Replacement, parts: Parts):
+        self._machine = machine
+        self._replacement = replacement
+        self._parts = parts
+
+    def adopt(self) -> None:
+        """Become the state of the machine. Quick, in the machine's thread."""
+        self._replacement.adopt()
+        self._parts.staged.settle()
+        self._machine.take(self._parts)
+
+    def retire(self) -> None:
+        """Delete the state before it. Slow, for any thread."""
+        self._replacement.retire()
+
+
 class StateMachine:
     """One replica's state. Not thread-safe; an export may be read in another thread.
 
@@ -114,24 +127,20 @@ class StateMachine:
             ClearAlarm: self._clear_alarm,
             SetQuota: self._set_quota,
         }
-        self._load()
+        self.take(load_parts(values, values))
 
-    def _load(self) -> None:
-        self._staged = Staged(self._values)
-        self._header = load_header(self._values)
-        self._written_index = self._header.applied_index
-        self._versions = Versions(self._staged, self._header)
-        self._locks = Locks(self._staged)
-        self._sessions = Sessions(self._staged, self._versions, self._locks)
-        self._retries = Retries(self._staged, self._header)
-        self._access = AccessRules(self._staged, self._header)
-        self._alarms = {
-            keys.number_in(stored, 1): reason.decode()
-            for stored, reason in self._values.scan(*keys.table_bounds(keys.ALARMS))
-        }
-        self._transactions = Transactions(
-            self._header, self._versions, self._sessions, self._locks, self._alarms
-        )
+    def take(self, parts: Parts) -> None:
+        """Go on with these, which are of what the store holds."""
+        self._staged = parts.staged
+        self._header = parts.header
+        self._written_index = parts.header.applied_index
+        self._versions = parts.versions
+        self._locks = parts.locks
+        self._sessions = parts.sessions
+        self._retries = parts.retries
+        self._access = parts.access
+        self._alarms = parts.alarms
+        self._transactions = parts.transactions
 
     # Applying.
 
@@ -416,10 +425,20 @@ class StateMachine:
         self.write()
         return write_image(self._values.view())
 
+    def stage(self, chunks: Iterable[bytes]) -> StagedState:
+        """Build the state of an image beside this one, durably; slow, and for any thread.
+
+        ``Corruption`` leaves everything as it was. From the return on a restart finds the image:
+        see ``KeyValues.stage``.
+        """
+        replacement = self._values.stage(read_image(chunks))
+        return StagedState(self, replacement, load_parts(self._values, replacement))
+
     def replace(self, chunks: Iterable[bytes]) -> None:
-        """Become the state of an image, durably. ``Corruption`` leaves everything as it was."""
-        self._values.replace(read_image(chunks))
-        self._load()
+        """Become the state of an image, at once."""
+        staged = self.stage(chunks)
+        staged.adopt()
+        staged.retire()
 
     def sync(self) -> None:
         """Make durable what was written before the call; may run in a thread of its own."""

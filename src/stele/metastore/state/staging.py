@@ -11,16 +11,18 @@ from collections.abc import Iterator
 from heapq import merge
 from typing import Any
 
-from stele.metastore.kv import KeyValues
+from stele.metastore.kv import KeyValues, Reader
 
 
 class Staged:
     """A ``Reader`` of the store with the changes that were not written yet."""
 
-    __slots__ = ("_values", "_written", "changes")
+    __slots__ = ("_source", "_values", "_written", "changes")
 
-    def __init__(self, values: KeyValues):
+    def __init__(self, values: KeyValues, source: Reader):
         self._values = values
+        self._source = source
+        """What is read: the store, or what is about to be its contents."""
         self.changes: dict[bytes, bytes | None] = {}
         """What will be written; ``None`` deletes. ``put`` and ``delete`` are for those who do it
         rarely: the hot path writes into it."""
@@ -31,7 +33,7 @@ class Staged:
             return self.changes[key]
         if key in self._written:
             return self._written[key]
-        return self._values.get(key)
+        return self._source.get(key)
 
     def put(self, key: bytes, value: bytes) -> None:
         self.changes[key] = value
@@ -43,13 +45,17 @@ class Staged:
         self, start: bytes, end: bytes, *, reverse: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
         """As of now: what is staged later is not seen by an iterator that was made before."""
-        stored = self._values.scan(start, end, reverse=reverse)
+        stored = self._source.scan(start, end, reverse=reverse)
         staged = sorted(
             (item for item in self.changes.items() if start <= item[0] < end),
             key=_key_of,
             reverse=reverse,
         )
         return _overlaid(stored, staged, reverse) if staged else stored
+
+    def settle(self) -> None:
+        """The source has become the contents of the store."""
+        self._source = self._values
 
     def flush(self) -> None:
         """Write the batch and begin the next one."""

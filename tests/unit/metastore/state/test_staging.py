@@ -21,7 +21,7 @@ def test_reads_see_the_store_below_the_batch(
 ) -> None:
     values = MemoryKeyValues()
     values.write(stored)
-    staging = Staged(values)
+    staging = Staged(values, values)
     for key, value in staged.items():
         if value is None:
             staging.delete(key)
@@ -39,7 +39,8 @@ def test_reads_see_the_store_below_the_batch(
 
 
 def test_an_iterator_does_not_see_what_is_staged_later() -> None:
-    staging = Staged(MemoryKeyValues())
+    values = MemoryKeyValues()
+    staging = Staged(values, values)
     staging.put(b"a", b"1")
     started = staging.scan(b"", b"z")
     staging.put(b"b", b"1")
