@@ -8,25 +8,23 @@ name, after whatever happened, finds that it is done or does it.
 
 from __future__ import annotations
 
-import re
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import msgspec
 import pyarrow as pa
 
-from stele import errors
 from stele.client.backend import TableBackend
 from stele.client.table import Table
 from stele.env.failpoints import declare, failpoint
-from stele.errors import InvalidArgument, SteleError
+from stele.errors import InvalidArgument
 from stele.model.arrow_input import NullRule, encoded_rows
 from stele.model.durations import parse_duration
 from stele.model.schema import Schema
 from stele.model.schema_json import schema_from_json, schema_to_json
+from stele.spark.jobs import begun_job
 from stele.spark.load_columns import LoadColumns, load_columns, quoted
 from stele.spark.load_routing import (
     Sample,
@@ -37,7 +35,6 @@ from stele.spark.load_routing import (
     wanted_parts,
 )
 from stele.spark.load_task import MANIFEST, LoadTask, run_load
-from stele.spark.pinning import KEEPER, HeldPin
 from stele.spark.reading import TableLike, opened, parallelism
 from stele.spark.row_sorter import ROW
 from stele.spark.spark_types import spark_schema
@@ -56,7 +53,6 @@ Splits = Literal["auto"] | Sequence[object]
 """Keys at which the table is split first; ``auto``: an empty table is split by samples."""
 
 _KEY = "__stele_key"
-_OURS = re.compile(r"stele\.errors\.(\w+): (.*)")
 _SAMPLES = pa.schema([("row", pa.binary()), ("rows", pa.int64())])
 
 
@@ -104,7 +100,7 @@ def bulk_load(
         schema = handle.schema
         types = dict(df.dtypes)
         columns = load_columns(schema, types, row=row, family=family, timestamp=timestamp, op=op)
-        with _job(handle, job_id or uuid.uuid4().hex, ttl_us) as ticket:
+        with begun_job(handle, job_id or uuid.uuid4().hex, ttl_us) as ticket:
             if ticket.txn is not None:
                 return Report(ticket.job, ticket.txn, done_before=True)
             failpoint(AFTER_BEGIN)
@@ -141,46 +137,6 @@ def read_files(spark: Any, path: str, kind: str, options: Mapping[str, str]) -> 
         return spark.read.format(kind).options(**options).load(path)
     except PySparkException as error:
         raise InvalidArgument(f"Spark cannot read {path!r} as {kind}: {error}") from error
-
-
-@contextmanager
-def _job(handle: Table, job: str, ttl_us: int) -> Iterator[ImportTicket]:
-    """An import that is renewed while it is under way, and given up if it fails."""
-    backend = handle.core.backend
-    ticket = backend.begin_import(job, ttl_us)
-    name = f"import/{ticket.token}"
-
-    def renew() -> None:
-        handle.core.handle.check()
-        backend.renew_import(job, ticket.token, ttl_us)
-
-    def give_up() -> None:
-        with suppress(SteleError):  # committed after all, or out of reach: its time runs out
-            backend.abort_import(job, ticket.token)
-
-    if ticket.txn is None:
-        KEEPER.hold(HeldPin(name, ttl_us, renew, give_up))
-    try:
-        yield ticket
-    except Exception as error:
-        give_up()
-        ours = _ours(error)
-        if ours is None:
-            raise
-        raise ours from error
-    finally:
-        KEEPER.forget(name)
-
-
-def _ours(error: Exception) -> SteleError | None:
-    """The sentence of ours that Spark has wrapped into its own, if there is one."""
-    if isinstance(error, SteleError):
-        return None
-    found = _OURS.search(str(error))
-    kind = getattr(errors, found[1], None) if found else None
-    if found is None or not isinstance(kind, type) or not issubclass(kind, SteleError):
-        return None
-    return kind(found[2].partition(" SQLSTATE:")[0].rstrip("'\" "))
 
 
 def _task(handle: Table, schema: Schema, ticket: ImportTicket, nulls: NullRule) -> bytes:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import stele
-from stele.errors import InvalidArgument, InvalidCells, Unavailable
-from stele.spark.loading import Report, _ours, bulk_load
+from stele.errors import InvalidArgument
+from stele.spark.loading import Report, bulk_load
 
 
 class Described:
@@ -35,17 +35,6 @@ def test_nonsense_is_refused_before_a_job_begins(
             bulk_load(None, Described(), table, **arguments)
         assert table.core.backend._backend.store.coordination.jobs() == ()  # type: ignore[attr-defined]
 
-
-def test_our_sentence_comes_out_of_sparks() -> None:
-    wrapped = RuntimeError("Job aborted\n  stele.errors.InvalidCells: row b'a' is there twice\n at")
-    found = _ours(wrapped)
-    assert isinstance(found, InvalidCells)
-    assert str(found) == "row b'a' is there twice"
-    raised = RuntimeError("[USER] stele.errors.InvalidArgument: key is null {} SQLSTATE: P0001")
-    assert str(_ours(raised)) == "key is null {}"
-    assert _ours(RuntimeError("stele.errors.NoSuch: x")) is None
-    assert _ours(RuntimeError("boom")) is None
-    assert _ours(Unavailable("ours already")) is None
 
 
 def test_a_report_of_a_load_that_was_done_before() -> None:
