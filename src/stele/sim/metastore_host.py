@@ -358,7 +358,9 @@ class MetastoreHost:
             self.driver.tell(e.StateSynced(index))
 
     def report_space(self, leader: int) -> None:
-        self._world.transmit(self.id, leader, ("space", self.id))
+        assert self.member is not None
+        is_short = self.member.log.space_is_short
+        self._world.transmit(self.id, leader, ("space", self.id, is_short))
 
     def stopped(self, reason: str) -> None:  # noqa: ARG002 - the counters tell
         self._world.host_stopped(self)
@@ -371,8 +373,8 @@ class MetastoreHost:
         match parcel:
             case ("raft", data):
                 self.driver.tell(e.PeerMessage(decode_message(data)))
-            case ("space", node):
-                self.driver.tell(e.SpaceShort(node))
+            case ("space", node, is_short):
+                self.driver.tell(e.SpaceShort(node) if is_short else e.AlarmOver(node))
             case ("chunk", message, chunk):
                 self._take_chunk(source, message, chunk)
             case ("taken", number):

@@ -9,20 +9,17 @@ bring all members to the same state, and everything the clients saw must have be
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import sys
-from collections import Counter
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable
 
-from stele.errors import SteleError
 from stele.metastore.driver import Driver
 from stele.sim.metastore_checks import require
 from stele.sim.metastore_host import MetastoreHost
 from stele.sim.metastore_nemesis import MetastoreNemesis
 from stele.sim.metastore_workload import Workload
 from stele.sim.metastore_world import MetastoreWorld
+from stele.sim.seeds import Report, Simulation, observe
 
 GROUP_SIZES = (1, 3, 3, 3, 5)
 SETTLE_MS_MAX = 12_000
@@ -50,58 +47,20 @@ EXPECTED_PER_SEED = {
     "transfers": 0.1,
     "removals": 0.02,
 }
-"""A run over many seeds that stays below one of these averages has not tested that part."""
-
-VACUITY_SEEDS_MIN = 50
-"""Averages over fewer seeds say nothing."""
+CHAOS_MS = 2_500
 
 
-@dataclass(frozen=True, slots=True)
-class MetastoreSimOptions:
-    """How long a run is."""
-
-    chaos_ms: int = 2_500
-    keep_trace: bool = False
-
-
-@dataclass(slots=True)
-class Report:
-    """What came of one seed."""
-
-    seed: int
-    size: int
-    events: int = 0
-    trace_hash: int = 0
-    failure: str | None = None
-    counters: Counter[str] = field(default_factory=Counter)
-    trace: list[str] = field(default_factory=list)
-
-    @property
-    def replay(self) -> str:
-        """The command that shows this run again."""
-        return f"python -m stele.sim.metastore_sim --first {self.seed} --seeds 1 --trace"
+def run_seed(seed: int, chaos: int = CHAOS_MS, keep_trace: bool = False) -> Report:
+    """One whole life of a group; ``chaos`` is simulated milliseconds."""
+    size = GROUP_SIZES[seed % len(GROUP_SIZES)]
+    world = MetastoreWorld(seed, size, keep_trace=keep_trace)
+    return observe(seed, size, world, lambda: _live(world, chaos))
 
 
-def run_seed(seed: int, options: MetastoreSimOptions | None = None) -> Report:
-    """One whole life of a group. Never raises for what the product did wrong: the report says."""
-    options = options or MetastoreSimOptions()
-    report = Report(seed, GROUP_SIZES[seed % len(GROUP_SIZES)])
-    world = MetastoreWorld(seed, report.size, keep_trace=options.keep_trace)
-    try:
-        _live(world, options)
-    except (SteleError, AssertionError, KeyError, IndexError) as error:
-        report.failure = f"{type(error).__name__}: {error}"
-    report.events = world.events
-    report.trace_hash = world.trace_hash
-    report.counters = world.counters
-    report.trace = world.trace or []
-    return report
-
-
-def _live(world: MetastoreWorld, options: MetastoreSimOptions) -> None:
+def _live(world: MetastoreWorld, chaos: int) -> None:
     nemesis = MetastoreNemesis(world)
     workload = Workload(world)
-    while world.now_ms < options.chaos_ms:
+    while world.now_ms < chaos:
         world.step()
     nemesis.rest()
     workload.rest()
@@ -135,7 +94,7 @@ def _run_until(
 
 
 def _leader(world: MetastoreWorld) -> MetastoreHost | None:
-    leading = [h for h in world.hosts.values() if h.driver is not None and h.driver.node.leads]
+    leading = [host for host in world.hosts.values() if host.leads]
     return max(leading, key=lambda host: _driver(host).node.core.term, default=None)
 
 
@@ -169,64 +128,14 @@ def _compare_states(world: MetastoreWorld) -> None:
         require(digest == expected, "equal states", told)
 
 
-def run_seeds(seeds: Iterable[int], options: MetastoreSimOptions | None = None) -> list[Report]:
-    """Many seeds; stops at the first failure, which is then the last report."""
-    reports: list[Report] = []
-    for seed in seeds:
-        reports.append(run_seed(seed, options))
-        if reports[-1].failure is not None:
-            break
-    return reports
-
-
-def find_vacuous(reports: list[Report]) -> list[str]:
-    """Which parts these runs hardly touched."""
-    if len(reports) < VACUITY_SEEDS_MIN:
-        return []
-    total = _total(reports)
-    return [
-        f"{name}: {total[name]} in {len(reports)} seeds, expected {least * len(reports):.0f}"
-        for name, least in EXPECTED_PER_SEED.items()
-        if total[name] < least * len(reports)
-    ]
-
-
-def _total(reports: list[Report]) -> Counter[str]:
-    total: Counter[str] = Counter()
-    for report in reports:
-        total.update(report.counters)
-    return total
-
-
-def summarize(reports: list[Report]) -> str:
-    """A few lines for people."""
-    events = sum(report.events for report in reports)
-    lines = [f"{len(reports)} seeds, {events} events"]
-    lines += [f"  {name}: {count}" for name, count in sorted(_total(reports).items())]
-    lines += [f"TOO LITTLE {line}" for line in find_vacuous(reports)]
-    for report in reports:
-        if report.failure is not None:
-            lines.append(f"FAILED seed {report.seed} ({report.size} nodes): {report.failure}")
-            lines.append(f"  replay: {report.replay}")
-    return "\n".join(lines)
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """The command line."""
-    parser = argparse.ArgumentParser(prog="metastore_sim", description="simulate the metastore")
-    parser.add_argument("--seeds", type=int, default=1, help="how many")
-    parser.add_argument("--first", type=int, default=0, help="the first seed")
-    parser.add_argument("--chaos-ms", type=int, default=MetastoreSimOptions().chaos_ms)
-    parser.add_argument("--trace", action="store_true", help="print every event")
-    chosen = parser.parse_args(arguments)
-    options = MetastoreSimOptions(chosen.chaos_ms, chosen.trace)
-    reports = run_seeds(range(chosen.first, chosen.first + chosen.seeds), options)
-    for line in reports[-1].trace:
-        sys.stdout.write(line + "\n")
-    sys.stdout.write(summarize(reports) + "\n")
-    failed = any(report.failure is not None for report in reports)
-    return 1 if failed or find_vacuous(reports) else 0
-
+SIMULATION = Simulation(
+    "stele.sim.metastore_sim",
+    "simulate whole metastore nodes; chaos is counted in simulated milliseconds",
+    run_seed,
+    chaos=CHAOS_MS,
+    expected_per_seed=EXPECTED_PER_SEED,
+    vacuity_seeds_min=50,
+)
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(SIMULATION.main())

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from stele.raft import Entry, HardState, RaftConfig, RaftNode, Ready, Snapshot, StoredState
+from stele.raft import Entry, HardState, RaftConfig, RaftNode, Ready, Role, Snapshot, StoredState
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +86,15 @@ class Host:
     tick_ms: int = 10
     resumes_at_ms: int = 0
     """The process stands still until then."""
+
+    @property
+    def is_up(self) -> bool:
+        return self.core is not None
+
+    @property
+    def leads(self) -> bool:
+        """Whether it is up and thinks so."""
+        return self.core is not None and self.core.state.role is Role.LEADER
 
     def start(self, config: RaftConfig, draw: Callable[[int], int]) -> None:
         """Begin a new life from the disk."""

@@ -1,137 +1,47 @@
-"""Who makes trouble for a simulated Raft group, and who uses it meanwhile.
-
-Each run draws its own mix: some kinds of fault are switched off altogether, because a run with
-every fault at once often gets nowhere, and a bug may need the absence of one fault as much as the
-presence of another.
-"""
+"""Who makes trouble for a simulated Raft group, and who uses it meanwhile."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from stele.errors import GiveUp, RetryElsewhere, RetryLater
-from stele.raft import AddLearner, Change, Message, Promote, RaftNode, Relocate, Remove, Role
+from stele.raft import AddLearner, Change, Message, Promote, RaftNode, Relocate, Remove
 from stele.raft.messages import VoteResponse
+from stele.sim.nemesis import Nemesis, Severity
 from stele.sim.raft_host import Host
-from stele.sim.raft_world import TICK_MS, RaftWorld, Weather
+from stele.sim.raft_world import TICK_MS, RaftWorld
 
-FAULT_GAP_MS = 50
+SEVERITY = Severity(
+    fault_gap_ms=50,
+    outage_ms_max=300,
+    flicker_ms_max=12,
+    loss=(0.0, 0.02, 0.1, 0.3),
+    duplication=(0.0, 0.05, 0.3),
+    delay_ms_max=(3, 10, 40, 120),
+    sync_ms_max=(1, 5, 25, 100),
+)
 CLIENT_GAP_MS = 6
 CALM_CLIENT_GAP_MS = 25
 CHORES_IN_CALM = 5
-OUTAGE_MS_MAX = 300
-FLICKER_MS_MAX = 12
 HOSTS_MAX = 7
 
 
-class Nemesis:
-    """Schedules faults until it is told to rest."""
+class RaftNemesis(Nemesis[Host]):
+    """The faults of a Raft group."""
 
     def __init__(self, world: RaftWorld) -> None:
         self._world = world
-        self._active = True
-        every: list[Callable[[], None]] = [
-            self._crash_one,
-            self._crash_many,
-            self._isolate,
-            self._cut_one_way,
-            self._split,
-            self._pause,
-            self._skew,
-            self._change_weather,
-            self._contest,
-            self._forget_after_answers,
-        ]
-        self._faults = [fault for fault in every if world.draw(10) < 7] or every
         self._forgetful_until_ms = 0
+        super().__init__(world, SEVERITY, TICK_MS)
         world.on_answer = self._maybe_forget
-        self._change_weather()
-        world.after(FAULT_GAP_MS, "fault", None, self._strike, None)
 
-    def rest(self) -> None:
-        """Repair everything; nothing new will break."""
-        self._active = False
-        world = self._world
-        world.blocked.clear()
-        world.weather = Weather()
-        for host in world.hosts.values():
-            host.tick_ms = TICK_MS
-            host.resumes_at_ms = 0
-            self._restart(host)
-
-    def _strike(self, _: None) -> None:
-        if self._active:
-            self._faults[self._world.draw(len(self._faults))]()
-            gap = 1 + self._world.draw(2 * FAULT_GAP_MS)
-            self._world.after(gap, "fault", None, self._strike, None)
-
-    def _outage_ms(self) -> int:
-        """Often so short that the group does not notice, but the node forgets."""
-        bound = FLICKER_MS_MAX if self._world.draw(3) == 0 else OUTAGE_MS_MAX
-        return 1 + self._world.draw(bound)
-
-    def _pick(self) -> Host:
-        """Any machine, and more often than others one that leads: that is where it hurts."""
-        leading = self._leading()
-        if leading and self._world.draw(2):
-            return leading[self._world.draw(len(leading))]
-        hosts = list(self._world.hosts.values())
-        return hosts[self._world.draw(len(hosts))]
-
-    def _leading(self) -> list[Host]:
-        hosts = self._world.hosts.values()
-        return [h for h in hosts if h.core is not None and h.core.state.role is Role.LEADER]
+    def _own_faults(self) -> list[Callable[[], None]]:
+        return [self._contest, self._forget_after_answers]
 
     def _crash(self, host: Host) -> None:
-        if host.core is not None and self._active:
+        if host.is_up and self._active:
             self._world.crash(host)
-            self._world.after(self._outage_ms(), "restart", None, self._restart, host)
-
-    def _restart(self, host: Host) -> None:
-        if host.core is None:
-            self._world.start(host)
-
-    def _crash_one(self) -> None:
-        self._crash(self._pick())
-
-    def _crash_many(self) -> None:
-        """Power failures come in groups: whatever only memory held is gone everywhere."""
-        for host in self._world.hosts.values():
-            if self._world.draw(3) < 2:
-                self._crash(host)
-
-    def _block(self, links: list[tuple[int, int]]) -> None:
-        self._world.counters["partitions"] += 1
-        self._world.blocked.update(links)
-        self._world.after(self._outage_ms(), "heal", None, self._unblock, links)
-
-    def _unblock(self, links: list[tuple[int, int]]) -> None:
-        self._world.blocked.difference_update(links)
-
-    def _isolate(self) -> None:
-        node = self._pick().id
-        others = [other for other in self._world.hosts if other != node]
-        self._block([(node, other) for other in others] + [(other, node) for other in others])
-
-    def _cut_one_way(self) -> None:
-        """One node cannot be heard, or cannot hear: its own view is that all is well."""
-        node = self._pick().id
-        others = [other for other in self._world.hosts if other != node]
-        if self._world.draw(2):
-            self._block([(node, other) for other in others])
-        else:
-            self._block([(other, node) for other in others])
-
-    def _split(self) -> None:
-        """Two halves, at times with one node that both can reach."""
-        side = {node: self._world.draw(2) for node in self._world.hosts}
-        bridge = self._pick().id if self._world.draw(3) == 0 else 0
-        apart = [(a, b) for a in side for b in side if side[a] != side[b]]
-        self._block([link for link in apart if bridge not in link])
-
-    def _pause(self) -> None:
-        self._world.counters["pauses"] += 1
-        self._pick().resumes_at_ms = self._world.now_ms + self._outage_ms()
+            self._world.after(self._outage_ms(), "restart", None, self._world.start, host)
 
     def _contest(self) -> None:
         """Two candidates in one term, and voters that forget in the middle of it.
@@ -154,7 +64,7 @@ class Nemesis:
         self._world.pump(leader)
         for node in (*others, leader.id):
             if self._world.draw(2):
-                delay = 1 + self._world.draw(FLICKER_MS_MAX)
+                delay = 1 + self._world.draw(SEVERITY.flicker_ms_max)
                 self._world.after(delay, "crash", None, self._flicker, self._world.hosts[node])
 
     def _forget_after_answers(self) -> None:
@@ -169,25 +79,9 @@ class Nemesis:
 
     def _flicker(self, host: Host) -> None:
         """Crash and be back at once."""
-        if host.core is not None and self._active:
+        if host.is_up and self._active:
             self._world.crash(host)
             self._world.start(host)
-
-    def _skew(self) -> None:
-        """A clock that runs at a third of the others' speed, or at three times theirs."""
-        self._world.counters["clock skews"] += 1
-        self._pick().tick_ms = (TICK_MS // 3, TICK_MS // 2, TICK_MS, 2 * TICK_MS, 3 * TICK_MS)[
-            self._world.draw(5)
-        ]
-
-    def _change_weather(self) -> None:
-        draw = self._world.draw
-        self._world.weather = Weather(
-            loss=(0.0, 0.02, 0.1, 0.3)[draw(4)],
-            duplication=(0.0, 0.05, 0.3)[draw(3)],
-            delay_ms_max=(3, 10, 40, 120)[draw(4)],
-            sync_ms_max=(1, 5, 25, 100)[draw(4)],
-        )
 
 
 class Clients:
@@ -229,9 +123,7 @@ class Clients:
         awake = [
             host
             for host in self._world.hosts.values()
-            if host.core is not None
-            and host.resumes_at_ms <= now
-            and (not leader or host.core.state.role is Role.LEADER)
+            if host.core is not None and host.resumes_at_ms <= now and (not leader or host.leads)
         ]
         return awake[self._world.draw(len(awake))] if awake else None
 

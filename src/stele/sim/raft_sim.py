@@ -11,18 +11,14 @@ meanwhile are still running and still trying.
 
 from __future__ import annotations
 
-import argparse
 import sys
-from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
-from stele.errors import SteleError
-from stele.raft import Role
 from stele.sim.raft_checks import InvariantViolation, require
 from stele.sim.raft_host import Host
-from stele.sim.raft_nemesis import Clients, Nemesis
+from stele.sim.raft_nemesis import Clients, RaftNemesis
 from stele.sim.raft_world import SIM_CONFIG, TICK_MS, RaftWorld
+from stele.sim.seeds import Report, Simulation, observe
 
 GROUP_SIZES = (1, 3, 3, 3, 5, 5)
 SETTLE_TICKS_MAX = 60 * SIM_CONFIG.election_ticks
@@ -48,61 +44,22 @@ EXPECTED_PER_SEED = {
     "snapshots installed": 0.1,
     "transfers": 0.5,
     "reads confirmed": 1.0,
-    "clock skews": 0.1,
+    "changes of pace": 0.1,
 }
-"""A run over many seeds that stays below one of these averages has not tested that part."""
-
-VACUITY_SEEDS_MIN = 100
-"""Averages over fewer seeds say nothing."""
+CHAOS_EVENTS = 1_800
 
 
-@dataclass(frozen=True, slots=True)
-class RaftSimOptions:
-    """How long a run is."""
-
-    chaos_events: int = 1_800
-    keep_trace: bool = False
-
-
-@dataclass(slots=True)
-class Report:
-    """What came of one seed."""
-
-    seed: int
-    size: int
-    events: int = 0
-    trace_hash: int = 0
-    failure: str | None = None
-    counters: Counter[str] = field(default_factory=Counter)
-    trace: list[str] = field(default_factory=list)
-
-    @property
-    def replay(self) -> str:
-        """The command that shows this run again."""
-        return f"python -m stele.sim.raft_sim --first {self.seed} --seeds 1 --trace"
-
-
-def run_seed(seed: int, options: RaftSimOptions | None = None) -> Report:
-    """One whole life of a group. Never raises for what the core did wrong: the report says it."""
-    options = options or RaftSimOptions()
+def run_seed(seed: int, chaos: int = CHAOS_EVENTS, keep_trace: bool = False) -> Report:
+    """One whole life of a group; ``chaos`` counts events."""
     size = GROUP_SIZES[seed % len(GROUP_SIZES)]
-    report = Report(seed, size)
-    world = RaftWorld(seed, size, keep_trace=options.keep_trace)
-    try:
-        _live(world, options)
-    except (SteleError, AssertionError, KeyError, IndexError) as error:
-        report.failure = f"{type(error).__name__}: {error}"
-    report.events = world.events
-    report.trace_hash = world.trace_hash
-    report.counters = world.counters
-    report.trace = world.trace or []
-    return report
+    world = RaftWorld(seed, size, keep_trace=keep_trace)
+    return observe(seed, size, world, lambda: _live(world, chaos))
 
 
-def _live(world: RaftWorld, options: RaftSimOptions) -> None:
-    nemesis = Nemesis(world)
+def _live(world: RaftWorld, chaos: int) -> None:
+    nemesis = RaftNemesis(world)
     clients = Clients(world)
-    while world.events < options.chaos_events:
+    while world.events < chaos:
         world.step()
     nemesis.rest()
     clients.calm_down()
@@ -124,8 +81,7 @@ def _settle(world: RaftWorld) -> None:
 
 
 def _leader(hosts: Iterable[Host]) -> Host | None:
-    leading = [h for h in hosts if h.core is not None and h.core.state.role is Role.LEADER]
-    return max(leading, key=_term, default=None)
+    return max((host for host in hosts if host.leads), key=_term, default=None)
 
 
 def _term(host: Host) -> int:
@@ -156,62 +112,14 @@ def _run(world: RaftWorld, ticks: int) -> None:
         world.step()
 
 
-def run_seeds(seeds: Iterable[int], options: RaftSimOptions | None = None) -> list[Report]:
-    """Many seeds; stops at the first failure, which is then the last report."""
-    reports: list[Report] = []
-    for seed in seeds:
-        reports.append(run_seed(seed, options))
-        if reports[-1].failure is not None:
-            break
-    return reports
-
-
-def find_vacuous(reports: list[Report]) -> list[str]:
-    """Which parts of the algorithm these runs hardly touched."""
-    if len(reports) < VACUITY_SEEDS_MIN:
-        return []
-    total: Counter[str] = Counter()
-    for report in reports:
-        total.update(report.counters)
-    return [
-        f"{name}: {total[name]} in {len(reports)} seeds, expected {least * len(reports):.0f}"
-        for name, least in EXPECTED_PER_SEED.items()
-        if total[name] < least * len(reports)
-    ]
-
-
-def summarize(reports: list[Report]) -> str:
-    """A few lines for people."""
-    total: Counter[str] = Counter()
-    for report in reports:
-        total.update(report.counters)
-    events = sum(report.events for report in reports)
-    lines = [f"{len(reports)} seeds, {events} events"]
-    lines += [f"  {name}: {count}" for name, count in sorted(total.items())]
-    lines += [f"TOO LITTLE {line}" for line in find_vacuous(reports)]
-    for report in reports:
-        if report.failure is not None:
-            lines.append(f"FAILED seed {report.seed} ({report.size} nodes): {report.failure}")
-            lines.append(f"  replay: {report.replay}")
-    return "\n".join(lines)
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """The command line."""
-    parser = argparse.ArgumentParser(prog="raft_sim", description="simulate the Raft core")
-    parser.add_argument("--seeds", type=int, default=1, help="how many")
-    parser.add_argument("--first", type=int, default=0, help="the first seed")
-    parser.add_argument("--events", type=int, default=RaftSimOptions().chaos_events)
-    parser.add_argument("--trace", action="store_true", help="print every event")
-    chosen = parser.parse_args(arguments)
-    options = RaftSimOptions(chosen.events, chosen.trace)
-    reports = run_seeds(range(chosen.first, chosen.first + chosen.seeds), options)
-    for line in reports[-1].trace:
-        sys.stdout.write(line + "\n")
-    sys.stdout.write(summarize(reports) + "\n")
-    failed = any(report.failure is not None for report in reports)
-    return 1 if failed or find_vacuous(reports) else 0
-
+SIMULATION = Simulation(
+    "stele.sim.raft_sim",
+    "simulate the Raft core; chaos is counted in events",
+    run_seed,
+    chaos=CHAOS_EVENTS,
+    expected_per_seed=EXPECTED_PER_SEED,
+    vacuity_seeds_min=100,
+)
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(SIMULATION.main())

@@ -1,19 +1,11 @@
-"""A Raft group in one thread: an event queue, a network that misbehaves, machines that crash.
+"""A Raft group in one thread: machines that crash, and messages that pass between them.
 
-Time is an integer of milliseconds that only the queue moves. All chance comes from one generator,
-so a seed fixes the whole run; every event goes into a running hash by which two runs are compared.
 Messages are encoded when sent and decoded when they arrive.
 """
 
 from __future__ import annotations
 
-import heapq
-import random
-import zlib
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
 
 from stele.raft import (
     HardState,
@@ -30,12 +22,10 @@ from stele.raft import (
 )
 from stele.sim.raft_checks import RaftChecker
 from stele.sim.raft_host import Disk, Host, Image
+from stele.sim.world import World
 
 TICK_MS = 15
 SNAPSHOT_TRANSFER_MS = 40
-ANY_LIFE = -1
-"""Messages find a machine after a restart as well."""
-
 SIM_CONFIG = RaftConfig(
     election_ticks=5,
     heartbeat_ticks=2,
@@ -50,40 +40,15 @@ SIM_CONFIG = RaftConfig(
 """Limits so tight that every run meets them."""
 
 
-@dataclass(slots=True)
-class Weather:
-    """How bad the network and the disks are at present."""
-
-    loss: float = 0.0
-    duplication: float = 0.0
-    delay_ms_max: int = 3
-    sync_ms_max: int = 3
-
-
-Event = tuple[int, int, str, Host | None, int, Callable[..., None], Any]
-
-
-class RaftWorld:
-    """The machines, the links between them, and the queue of what happens next."""
+class RaftWorld(World[Host]):
+    """The machines, and what passes between them."""
 
     def __init__(self, seed: int, size: int, *, keep_trace: bool = False) -> None:
-        self.random = random.Random(seed)  # noqa: S311 - a simulation, nothing is kept secret
-        self.now_ms = 0
-        self.events = 0
-        self.trace_hash = 0
-        self.trace: list[str] | None = [] if keep_trace else None
-        self.counters: Counter[str] = Counter()
-        self.weather = Weather()
-        self.blocked: set[tuple[int, int]] = set()
-        """One-way links, from and to, that carry nothing."""
-
+        super().__init__(seed, keep_trace=keep_trace)
         self.on_answer: Callable[[Host, Message], None] = lambda _host, _message: None
         """Told of every message that rested on a sync, as it leaves."""
 
-        self.hosts: dict[int, Host] = {}
         self.checker = RaftChecker(self.hosts, self.counters)
-        self._queue: list[Event] = []
-        self._sequence = 0
         founders = Membership(tuple(range(1, size + 1)))
         stored = bootstrap(founders)
         self.checker.found(stored.entries)
@@ -99,72 +64,24 @@ class RaftWorld:
         """Switch on a machine that knows nothing yet."""
         self.add_host(node, Disk(HardState(), Snapshot(), []))
 
-    def draw(self, bound: int) -> int:
-        """A number from 0 to ``bound - 1``."""
-        return int(self.random.random() * bound)
-
-    def after(
-        self, delay_ms: int, kind: str, host: Host | None, action: Callable[..., None], arg: Any
-    ) -> None:
-        """Something happens later; to a host only if it still lives the same life."""
-        life = host.life if host is not None else ANY_LIFE
-        self._push(delay_ms, kind, host, life, action, arg)
-
-    def _push(
-        self,
-        delay_ms: int,
-        kind: str,
-        host: Host | None,
-        life: int,
-        action: Callable[..., None],
-        arg: Any,
-    ) -> None:
-        self._sequence += 1
-        event = (self.now_ms + delay_ms, self._sequence, kind, host, life, action, arg)
-        heapq.heappush(self._queue, event)
-
-    def step(self) -> None:
-        """The next event, and the checks after it."""
-        at_ms, _, kind, host, life, action, arg = heapq.heappop(self._queue)
-        self.now_ms = max(self.now_ms, at_ms)
-        if host is None:
-            action(arg)
-            self._record(kind, None)
-            return
-        if host.core is None or life not in (host.life, ANY_LIFE):
-            return
-        if host.resumes_at_ms > self.now_ms:
-            self._push(host.resumes_at_ms - self.now_ms, kind, host, life, action, arg)
-            return
-        action(host, arg)
-        self.pump(host)
-        self._record(kind, host)
-
     def act(self, host: Host, action: Callable[[RaftNode], object]) -> None:
         """Do something to a running node now, as part of the present event."""
         assert host.core is not None
         action(host.core)
         self.pump(host)
 
-    def _record(self, kind: str, host: Host | None) -> None:
-        self.events += 1
-        if host is None or host.core is None:
-            line = f"{self.now_ms} {kind}"
-        else:
-            s = host.core.state
-            log = s.log
-            line = (
-                f"{self.now_ms} {kind} {host.id} {s.role.value} t{s.term} "
-                f"l{log.last_index} c{log.commit} p{log.ledger.persisted}"
-            )
-        self.trace_hash = zlib.crc32(line.encode(), self.trace_hash)
-        if self.trace is not None:
-            self.trace.append(line)
+    def _describe(self, host: Host) -> str:
+        assert host.core is not None
+        s = host.core.state
+        log = s.log
+        return f"{s.role.value} t{s.term} l{log.last_index} c{log.commit} p{log.ledger.persisted}"
 
     def start(self, host: Host) -> None:
-        """Boot a machine that is down."""
+        """Boot a machine that is down; nothing to do if it is up."""
+        if host.is_up:
+            return
         host.start(SIM_CONFIG, self.draw)
-        self.after(1 + self.draw(TICK_MS), "tick", host, self._tick, None)
+        self.after(1 + self.draw(TICK_MS), "tick", host, self._tick, host)
         self.pump(host)
 
     def crash(self, host: Host) -> None:
@@ -174,6 +91,9 @@ class RaftWorld:
         self.checker.before_restart(host.id)
         self.counters["crashes"] += 1
         self.counters["writes lost"] += lost
+
+    def _after_event(self, host: Host) -> None:
+        self.pump(host)
 
     def pump(self, host: Host) -> None:
         """Carry out whatever the node wants done."""
@@ -185,14 +105,14 @@ class RaftWorld:
             for message in ready.messages:
                 self.send(message)
             for peer in ready.snapshots_wanted:
-                self.after(1 + self.draw(TICK_MS), "image", host, self._send_image, peer)
+                self.after(1 + self.draw(TICK_MS), "image", host, self._send_image, (host, peer))
             if ready.needs_sync or ready.hard_state is not None or ready.messages_after_sync:
                 host.writes.append(ready)
             self._apply(host, core, ready)
         if not host.syncing and any(w.needs_sync or w.messages_after_sync for w in host.writes):
             host.syncing = True
             delay = 1 + self.draw(self.weather.sync_ms_max)
-            self.after(delay, "sync", host, self._finish_sync, len(host.writes))
+            self.after(delay, "sync", host, self._finish_sync, (host, len(host.writes)))
 
     def _apply(self, host: Host, core: RaftNode, ready: Ready) -> None:
         for entry in ready.committed:
@@ -201,12 +121,13 @@ class RaftWorld:
             core.applied(host.image.index)
             self.checker.on_applied(host)
 
-    def _tick(self, host: Host, _: None) -> None:
+    def _tick(self, host: Host) -> None:
         assert host.core is not None
         host.core.tick()
-        self.after(host.tick_ms, "tick", host, self._tick, None)
+        self.after(host.tick_ms, "tick", host, self._tick, host)
 
-    def _finish_sync(self, host: Host, count: int) -> None:
+    def _finish_sync(self, begun: tuple[Host, int]) -> None:
+        host, count = begun
         assert host.core is not None
         host.syncing = False
         done = host.sync(count)
@@ -225,25 +146,16 @@ class RaftWorld:
 
     def _transmit(self, message: Message, image: Image | None, extra_ms: int) -> bool:
         """Whether at least one copy will arrive."""
-        weather = self.weather
-        link = (message.source, message.target)
-        if link in self.blocked or self.random.random() < weather.loss:
-            self.counters["messages lost"] += 1
-            return False
         target = self.hosts[message.target]
-        data = encode_message(message)
-        copies = 1
-        if self.random.random() < weather.duplication:
-            copies = 2
-            self.counters["messages doubled"] += 1
-        for _ in range(copies):
-            delay = extra_ms + 1 + self.draw(weather.delay_ms_max)
-            self._push(delay, "deliver", target, ANY_LIFE, self._deliver, (data, image))
-        return True
+        delays_ms = self.delays_of_copies((message.source, message.target))
+        for delay_ms in delays_ms:
+            parcel = (target, encode_message(message), image)
+            self.deliver(extra_ms + delay_ms, "deliver", target, self._deliver, parcel)
+        return bool(delays_ms)
 
-    def _deliver(self, host: Host, parcel: tuple[bytes, Image | None]) -> None:
+    def _deliver(self, parcel: tuple[Host, bytes, Image | None]) -> None:
+        host, data, image = parcel
         assert host.core is not None
-        data, image = parcel
         message = decode_message(data)
         if isinstance(message, InstallSnapshot):
             assert image is not None
@@ -254,8 +166,9 @@ class RaftWorld:
         if log.last_index < last or (log.last_index == last and log.last_term != term):
             self.counters["log cuts"] += 1
 
-    def _send_image(self, host: Host, peer: int) -> None:
+    def _send_image(self, order: tuple[Host, int]) -> None:
         """Begin to transfer the state to a follower, if it is still wanted."""
+        host, peer = order
         assert host.core is not None
         wanted = host.core.state.peers.get(peer)
         if wanted is None or wanted.state.value != "snapshot" or wanted.pending_snapshot:
@@ -264,9 +177,9 @@ class RaftWorld:
         arrived = self._transmit(message, host.image, SNAPSHOT_TRANSFER_MS)
         # The report may be wrong: the receiver can have crashed since.
         delay = 2 * SNAPSHOT_TRANSFER_MS + self.draw(SNAPSHOT_TRANSFER_MS)
-        self.after(delay, "report", host, self._report_image, (peer, arrived))
+        self.after(delay, "report", host, self._report_image, (host, peer, arrived))
 
-    def _report_image(self, host: Host, outcome: tuple[int, bool]) -> None:
+    def _report_image(self, outcome: tuple[Host, int, bool]) -> None:
+        host, peer, arrived = outcome
         assert host.core is not None
-        peer, arrived = outcome
         host.core.report_snapshot(peer, arrived=arrived)

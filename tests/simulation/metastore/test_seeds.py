@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from stele.sim.metastore_sim import find_vacuous, run_seed, run_seeds, summarize
+from stele.sim.metastore_sim import SIMULATION, run_seed
 
 SEEDS = int(os.environ.get("STELE_METASTORE_SEEDS", "150"))
 FIRST_SEED = int(os.environ.get("STELE_METASTORE_FIRST_SEED", "0"))
@@ -21,9 +21,9 @@ PARTS = 2
 @pytest.mark.timeout(120 + SEEDS)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_no_seed_breaks_the_metastore(part: int) -> None:
-    reports = run_seeds(range(FIRST_SEED + part, FIRST_SEED + SEEDS, PARTS))
-    assert reports[-1].failure is None, summarize(reports)
-    assert not find_vacuous(reports), summarize(reports)
+    reports = SIMULATION.run_seeds(range(FIRST_SEED + part, FIRST_SEED + SEEDS, PARTS))
+    assert reports[-1].failure is None, SIMULATION.summarize(reports)
+    assert not SIMULATION.find_vacuous(reports), SIMULATION.summarize(reports)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from stele.sim.metastore_host import TICK_MS
 from stele.sim.metastore_nemesis import MetastoreNemesis
-from stele.sim.metastore_world import MetastoreWorld, Weather
+from stele.sim.metastore_world import MetastoreWorld
+from stele.sim.world import Weather
 
 
 def test_trouble_of_every_kind_comes_and_ends() -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from stele.sim.metastore_world import MetastoreWorld, Weather, WorldClock
+from stele.sim.metastore_world import MetastoreWorld, WorldClock
+from stele.sim.world import Weather
 
 
 def run(world: MetastoreWorld, until_ms: int) -> None:

@@ -3,7 +3,8 @@ from __future__ import annotations
 from stele.raft import Role
 from stele.raft.messages import Heartbeat, HeartbeatResponse
 from stele.sim.raft_host import Host
-from stele.sim.raft_world import RaftWorld, Weather
+from stele.sim.raft_world import RaftWorld
+from stele.sim.world import Weather
 
 
 def run_for(world: RaftWorld, ms: int) -> None:
