@@ -36,6 +36,5 @@ def test_nonsense_is_refused_before_a_job_begins(
         assert table.core.backend._backend.store.coordination.jobs() == ()  # type: ignore[attr-defined]
 
 
-
 def test_a_report_of_a_load_that_was_done_before() -> None:
     assert Report("j", 5, done_before=True).rows == 0
