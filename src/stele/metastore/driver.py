@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 from stele.errors import SessionExpired, SteleError
 from stele.metastore import events as e
+from stele.metastore.alarm_policy import AlarmWatch, Facts
 from stele.metastore.commands import Effects, raise_if_refused
 from stele.metastore.lock_queue import LockWaiters
 from stele.metastore.member import Member
@@ -68,7 +69,7 @@ class Shell(Protocol):
         """Make the state durable on its own; tell the node ``StateSynced``."""
 
     def report_space(self, leader: int) -> None:
-        """Tell the leader that the disk here is full."""
+        """Tell the leader how the disk here is: full, or not any more."""
 
     def stopped(self, reason: str) -> None:
         """The node has given up."""
@@ -89,6 +90,7 @@ class Driver:
         self.locks = LockWaiters()
         self._shell = shell
         self._request = 0
+        self._alarms = AlarmWatch()
         self._waiting: dict[int, tuple[Waiter, Convert]] = {}
 
     # Asking.
@@ -125,11 +127,27 @@ class Driver:
     def tick(self, now_us: int, wall_us: int) -> None:
         """A unit of time has passed."""
         self.node.handle(e.Tick(now_us, wall_us))
+        self._look_at_alarms()
         for waiter, response in self.locks.tick():
             _resolve(waiter, response)
         self.watches.tick()
         self._forget_abandoned()
         self._shell.wake()
+
+    def _look_at_alarms(self) -> None:
+        machine, node = self.machine, self.node
+        usage = machine.usage()
+        facts = Facts(
+            node.id,
+            node.leads,
+            self._member.log.space_is_short,
+            machine.alarms(),
+            node.core.membership.members,
+            usage.used_bytes,
+            usage.quota_bytes,
+        )
+        for news in self._alarms.tick(facts):
+            node.handle(news)
 
     def wait_for_lock(self, session: int, ticket: int) -> Any:
         """Answered when the lock is granted, or after a while with how it stands."""

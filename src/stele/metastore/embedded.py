@@ -38,6 +38,7 @@ from stele.errors import (
     Unavailable,
 )
 from stele.metastore import events as e
+from stele.metastore.alarm_policy import DISK_FULL
 from stele.metastore.commands import NOBODY, ClearAlarm, encode_command
 from stele.metastore.driver import Driver, payloads
 from stele.metastore.kv_memory import MemoryKeyValues
@@ -48,7 +49,7 @@ from stele.metastore.member import (
     found_group,
     open_member,
 )
-from stele.metastore.node import DISK_FULL, NodeSettings
+from stele.metastore.node import NodeSettings
 from stele.metastore.raft_log import RaftLogOptions
 from stele.metastore.raft_log_recovery import nothing_found, recover
 from stele.metastore.service import MetastoreService

@@ -164,6 +164,12 @@ class SpaceShort(msgspec.Struct, frozen=True, gc=False):
     node: int
 
 
+class AlarmOver(msgspec.Struct, frozen=True, gc=False):
+    """There is no reason any more for the alarm of ``node``."""
+
+    node: int
+
+
 class StorageLost(msgspec.Struct, frozen=True, gc=False):
     """A write or sync failed for good: what is on disk is unknown."""
 
@@ -189,6 +195,7 @@ Event = (
     | ImageSent
     | ImageArrived
     | SpaceShort
+    | AlarmOver
     | StorageLost
 )
 
@@ -254,6 +261,6 @@ class Instructions(msgspec.Struct, frozen=True):
     """The log up to this index is no longer needed."""
 
     report_space: int = 0
-    """Tell this member, the leader, that the own disk is full."""
+    """Tell this member, the leader, how the own disk is: full, or not any more."""
 
     stop: str | None = None

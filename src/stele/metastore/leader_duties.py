@@ -10,6 +10,7 @@ from stele.errors import RetryElsewhere, RetryLater
 from stele.metastore.commands import (
     NOBODY,
     AdvanceWaterline,
+    ClearAlarm,
     Command,
     ExpireSessions,
     RaiseAlarm,
@@ -29,7 +30,8 @@ class LeaderDuties:
         self._core = core
         self._timers = timers
         self._waterline = waterline
-        self._alarms: dict[int, str] = {}
+        self._alarms: dict[int, str | None] = {}
+        """By node: the reason of an alarm to raise, or None for one that is over."""
 
     def begin(self) -> None:
         """Leadership begins."""
@@ -48,12 +50,16 @@ class LeaderDuties:
         if index is not None:
             self._propose(AdvanceWaterline(NOBODY, index))
         for node, reason in list(self._alarms.items()):
-            if self._propose(RaiseAlarm(NOBODY, node, reason)):
+            if self._propose(_alarm_change(node, reason)):
                 del self._alarms[node]
 
     def raise_alarm(self, node: int, reason: str) -> None:
         """At the next tick; a second reason of the same node can wait for the first."""
         self._alarms.setdefault(node, reason)
+
+    def clear_alarm(self, node: int) -> None:
+        """At the next tick, unless something else is to be said of the node then."""
+        self._alarms.setdefault(node, None)
 
     def _expire_sessions(self, now_us: int, wall_us: int) -> None:
         due = self._timers.tick(now_us)
@@ -69,3 +75,7 @@ class LeaderDuties:
         except (RetryLater, RetryElsewhere):
             return False
         return True
+
+
+def _alarm_change(node: int, reason: str | None) -> Command:
+    return ClearAlarm(NOBODY, node) if reason is None else RaiseAlarm(NOBODY, node, reason)

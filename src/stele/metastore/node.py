@@ -34,6 +34,7 @@ from stele.errors import (
     Throttled,
 )
 from stele.metastore import events as e
+from stele.metastore.alarm_policy import DISK_FULL, OVER_QUOTA
 from stele.metastore.leader_duties import LeaderDuties
 from stele.metastore.membership import MembershipDesk
 from stele.metastore.outbox import Outbox
@@ -44,9 +45,6 @@ from stele.metastore.waterline_policy import WaterlinePolicy
 from stele.raft import NOBODY, RaftCore, Ready, Role, Status
 
 MINUTE_US = 60_000_000
-
-DISK_FULL = "disk full"
-"""The reason of an alarm that ends when there is room again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,7 +294,7 @@ class Node:
         self._pending.settle(event.entries, event.effects)
         self._desk.applied(self.applied)
         if event.over_quota and self.leads:
-            self._duties.raise_alarm(self.id, "quota")
+            self._duties.raise_alarm(self.id, OVER_QUOTA)
         kept = self.applied - self._log_start
         if kept >= self.settings.compact_after_entries and not self._state_sync_under_way:
             self._out.sync_state = self._state_sync_under_way = True
@@ -343,6 +341,12 @@ class Node:
         elif event.node == self.id:
             self._out.report_space = True
 
+    def _on_alarm_over(self, event: e.AlarmOver) -> None:
+        if self.leads:
+            self._duties.clear_alarm(event.node)
+        elif event.node == self.id:
+            self._out.report_space = True
+
     def _on_storage_lost(self, event: e.StorageLost) -> None:
         self.stopped = f"storage failed: {event.reason}"
         self._pending.abandon()
@@ -371,5 +375,6 @@ class Node:
         e.ImageSent: _on_image_sent,
         e.ImageArrived: _on_image_arrived,
         e.SpaceShort: _on_space_short,
+        e.AlarmOver: _on_alarm_over,
         e.StorageLost: _on_storage_lost,
     }

@@ -70,6 +70,7 @@ class RaftService:
         return await self._images.take(chunk, bytes(context.attachments[0]))
 
     def report_space(self, _context: Context, report: SpaceReport) -> None:
-        """A member's disk is full."""
+        """A member's disk is full, or not any more."""
         if report.cluster == self._cluster:
-            self._driver.tell(e.SpaceShort(report.node))
+            news = e.SpaceShort if report.is_short else e.AlarmOver
+            self._driver.tell(news(report.node))

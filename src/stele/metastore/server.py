@@ -208,10 +208,11 @@ class NodeServer:
         return self._loop.run_in_executor(self._threads, call, *args)
 
     def report_space(self, leader: int) -> None:
-        """Tell the leader that the disk here is full."""
+        """Tell the leader how the disk here is."""
         channel = self._peers.channel(leader)
+        is_short = self._member.log.space_is_short
         if channel.is_open:
-            channel.send(REPORT_SPACE, SpaceReport(self.cluster, self.node))
+            channel.send(REPORT_SPACE, SpaceReport(self.cluster, self.node, is_short=is_short))
 
     def stopped(self, reason: str) -> None:
         """The node has given up: so does the server."""

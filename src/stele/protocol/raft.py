@@ -50,10 +50,11 @@ class ImageChunkTaken(msgspec.Struct, frozen=True, array_like=True):
 
 
 class SpaceReport(msgspec.Struct, frozen=True, array_like=True):
-    """The disk of a member is full but for its reserve."""
+    """The disk of a member is full but for its reserve, or has room again."""
 
     cluster: str
     node: int
+    is_short: bool = True
 
 
 DELIVER = RAFT.one_way(

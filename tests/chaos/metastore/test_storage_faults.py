@@ -79,9 +79,8 @@ def put_until_refused(metastore: Metastore) -> None:
 
 
 def put_when_possible(metastore: Metastore) -> None:
-    """Once there is room again, and somebody has said so."""
+    """Once there is room again, and the node has noticed: nobody has to say so."""
     for _ in range(ATTEMPTS):
-        metastore.admin.clear_alarm(0)
         try:
             metastore.put("/after", b"1", timeout=60)
         except OutOfSpace:
