@@ -69,9 +69,13 @@ async def filled_up(group: Group, address: str) -> None:
     files = group.disks[address]
     files.capacity_bytes = files.disk.used_bytes
     ms = group.client()
-    with pytest.raises(OutOfSpace, match=DISK_FULL):
+
+    async def fill() -> None:
         for number in range(10_000):
             await ms.put(f"/filling/{number % 5}", b"x" * 1_000)
+
+    with pytest.raises(OutOfSpace, match=DISK_FULL):
+        await fill()
     assert await ms.delete("/filling/0") == 1, "what frees space goes on"
 
 
@@ -109,13 +113,17 @@ async def test_the_alarm_of_a_member_that_left_ends() -> None:
         await until(lambda: not machine.has_alarms)
 
 
+def put_many(home: Home) -> None:
+    for number in range(100):
+        home.ms.put(f"/{number}", b"x" * 1_000)
+        home.tasks.advance(1_000_000)
+
+
 def test_the_alarm_of_a_quota_ends_below_it() -> None:
     home = Home()
     home.ms.admin.set_quota(10_000)
     with pytest.raises(OutOfSpace):
-        for number in range(100):
-            home.ms.put(f"/{number}", b"x" * 1_000)
-            home.tasks.advance(1_000_000)
+        put_many(home)
     assert list(home.ms.admin.status().alarms.values()) == [OVER_QUOTA]
     home.ms.delete("/0", "/9")
     home.tasks.advance(1_000_000)
@@ -130,9 +138,7 @@ def test_the_alarm_of_a_quota_ends_with_the_quota() -> None:
     home = Home()
     home.ms.admin.set_quota(1_000)
     with pytest.raises(OutOfSpace):
-        for number in range(100):
-            home.ms.put(f"/{number}", b"x" * 1_000)
-            home.tasks.advance(1_000_000)
+        put_many(home)
     home.ms.admin.set_quota(0)
     home.tasks.advance(2_000_000)
     home.ms.put("/after", b"1")
