@@ -28,6 +28,7 @@ from stele.errors import (
 )
 from stele.model.cells import ROW_ERASURE_FAMILY, Cell, batch_to_cells, cells_to_batch
 from stele.model.mutations import MutationBatch, stamp
+from stele.model.numbered_writes import LastWrite, NumberedWrite
 from stele.model.predicates import CellSpec, ReadSpec, ScanSpec
 from stele.model.ranges import EVERYTHING, RowRange, check_row
 from stele.model.schema import Schema
@@ -220,11 +221,26 @@ class ModelTable:
     def renew_import(self, job: str, token: str, ttl_us: int) -> int:
         raise NotFound(f"no job {job!r}, {token}, {ttl_us}")
 
-    def commit_import(self, job: str, token: str, files: Sequence[FragmentInfo]) -> int:
-        raise NotFound(f"no job {job!r}, {token}, {len(files)} files")
+    def commit_import(
+        self,
+        job: str,
+        token: str,
+        files: Sequence[FragmentInfo],
+        write: NumberedWrite | None = None,
+    ) -> int:
+        raise NotFound(f"no job {job!r}, {token}, {len(files)} files, {write}")
 
     def abort_import(self, job: str, token: str) -> None:
         raise NotFound(f"no job {job!r}, {token}")
+
+    def forget_import(self, job: str, token: str) -> None:
+        """There are none."""
+
+    def apply_numbered(self, write: NumberedWrite, mutations: pa.RecordBatch) -> int:
+        raise Unavailable(f"the model numbers no writes: {write}, {mutations.num_rows}")
+
+    def last_numbered(self, writer: str) -> LastWrite | None:
+        raise Unavailable(f"the model numbers no writes: {writer}")
 
     def snapshot(self, name: str) -> int:
         if name in self.snapshot_txns:

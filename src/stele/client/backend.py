@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from stele.errors import SteleError
 from stele.model.mutations import MutationBatch
+from stele.model.numbered_writes import LastWrite, NumberedWrite
 from stele.model.predicates import CellSpec, ReadSpec, ScanSpec
 from stele.model.ranges import EVERYTHING, RowRange
 from stele.model.row import RowCells
@@ -182,11 +183,34 @@ class TableBackend(Protocol):
     def renew_import(self, job: str, token: str, ttl_us: int) -> int:
         """Let a job live on for ``ttl_us`` from now; when it ends."""
 
-    def commit_import(self, job: str, token: str, files: Sequence[FragmentInfo]) -> int:
-        """Make files part of the table, all at one txn, which is returned. Idempotent."""
+    def commit_import(
+        self,
+        job: str,
+        token: str,
+        files: Sequence[FragmentInfo],
+        write: NumberedWrite | None = None,
+    ) -> int:
+        """Make files part of the table, all at one txn, which is returned. Idempotent.
+
+        With a ``write`` the job happens unless its writer has done that write or a later one in
+        whatever form, and is answered with the txn of that; nobody remembers the job itself.
+        """
 
     def abort_import(self, job: str, token: str) -> None:
         """Give up an attempt; nothing of it is ever seen. ``Conflict`` if it was committed."""
+
+    def forget_import(self, job: str, token: str) -> None:
+        """Give up an attempt that nobody will ask for again, and forget the job. Idempotent."""
+
+    def apply_numbered(self, write: NumberedWrite, mutations: pa.RecordBatch) -> int:
+        """Commit a sorted batch at one txn, which is returned, with the number of its writer.
+
+        It happens unless the writer has done that write or a later one: then it is answered with
+        the txn of that. ``Throttled`` when a budget is full: wait and try again.
+        """
+
+    def last_numbered(self, writer: str) -> LastWrite | None:
+        """The last numbered write of a writer, if it is remembered."""
 
     def snapshot(self, name: str) -> int:
         """Keep the table as it is now readable under ``name``; returns its txn."""

@@ -8,7 +8,7 @@ error says what became of the one that was there.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
 from stele.client.waiting import US_PER_SECOND, ClientWorld
@@ -17,6 +17,7 @@ from stele.protocol.tables import TABLE_LIMITS
 from stele.rpc.backoff_policy import BackoffPolicy
 from stele.rpc.channel import Channel
 from stele.rpc.client_session import ClientOptions
+from stele.rpc.framing import Buffer
 from stele.rpc.service import Reply, Req, Resp, ServerStream, Unary
 from stele.rpc.stream import Stream
 from stele.rpc.sync import LoopThread
@@ -61,10 +62,18 @@ class RemoteLink:
     # ---- for threads -----------------------------------------------------------------------
 
     def call(
-        self, method: Unary[Req, Resp], request: Req, timeout_us: int, *, repeat: bool
+        self,
+        method: Unary[Req, Resp],
+        request: Req,
+        timeout_us: int,
+        *,
+        repeat: bool,
+        attachments: Sequence[Buffer] = (),
     ) -> Reply[Resp]:
         """One request, one answer. ``repeat``: asking twice does no harm."""
-        return self.thread.run(self.request(method, request, timeout_us, repeat=repeat))
+        return self.thread.run(
+            self.request(method, request, timeout_us, repeat=repeat, attachments=attachments)
+        )
 
     def stream(
         self, method: ServerStream[Req, Resp], request: Req, timeout_us: int | None
@@ -107,13 +116,15 @@ class RemoteLink:
         timeout_us: int,
         *,
         repeat: bool,
+        attachments: Sequence[Buffer] = (),
     ) -> Reply[Resp]:
         """One request, one answer."""
         ends_us = self.world.clock.monotonic_us() + timeout_us
 
         async def attempt(channel: Channel) -> Reply[Resp]:
             left_us = max(1, ends_us - self.world.clock.monotonic_us())
-            return await channel.call_attached(method, request, timeout_s=left_us / US_PER_SECOND)
+            left_s = left_us / US_PER_SECOND
+            return await channel.call_attached(method, request, attachments, timeout_s=left_s)
 
         if repeat:
             return await self.repeat(attempt, timeout_us)

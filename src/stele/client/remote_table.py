@@ -19,9 +19,10 @@ from stele.client.remote_scan import RemoteScan
 from stele.client.remote_writes import OutgoingWrite, WriteQueue
 from stele.client.waiting import TIMEOUT_US_DEFAULT
 from stele.errors import InvalidCells, SteleError, UnsupportedFormat
-from stele.model.arrow_ipc import decode_ipc
+from stele.model.arrow_ipc import decode_ipc, encode_ipc
 from stele.model.cells import CELLS, Cell
 from stele.model.mutations import MutationBatch
+from stele.model.numbered_writes import LastWrite, NumberedWrite
 from stele.model.predicates import CellSpec, ReadSpec, ScanSpec
 from stele.model.ranges import EVERYTHING, RowRange
 from stele.model.row import PackedCell
@@ -240,15 +241,47 @@ class RemoteTable:
         request = protocol.ImportName(self.id, job, token, ttl_us)
         return self._ask(protocol.RENEW_IMPORT, request).expires_us
 
-    def commit_import(self, job: str, token: str, files: Sequence[FragmentInfo]) -> int:
+    def commit_import(
+        self,
+        job: str,
+        token: str,
+        files: Sequence[FragmentInfo],
+        write: NumberedWrite | None = None,
+    ) -> int:
         """Make files part of the table; the txn."""
-        request = protocol.ImportFiles(self.id, job, token, encode_files(files))
+        numbered = (None, 0) if write is None else write
+        request = protocol.ImportFiles(self.id, job, token, encode_files(files), *numbered)
         return self._operate(protocol.COMMIT_IMPORT, request, repeat=True).txn
 
     def abort_import(self, job: str, token: str) -> None:
         """Give up an attempt."""
         request = protocol.ImportName(self.id, job, token)
         self._operate(protocol.ABORT_IMPORT, request, repeat=True)
+
+    def forget_import(self, job: str, token: str) -> None:
+        """Give up an attempt that nobody will ask for again."""
+        request = protocol.ImportName(self.id, job, token)
+        self._operate(protocol.FORGET_IMPORT, request, repeat=True)
+
+    # ---- numbered writes -------------------------------------------------------------------
+
+    def apply_numbered(self, write: NumberedWrite, mutations: pa.RecordBatch) -> int:
+        """Commit a batch with the number of its writer, which makes asking twice harmless."""
+        attachment = memoryview(encode_ipc(mutations))
+        request = protocol.NumberedBatch(self.id, *write)
+        reply = self.link.call(
+            protocol.APPLY_NUMBERED,
+            request,
+            self._point_us(),
+            repeat=True,
+            attachments=(attachment,),
+        )
+        return reply.message.txn
+
+    def last_numbered(self, writer: str) -> LastWrite | None:
+        """The last numbered write of a writer."""
+        last = self._ask(protocol.LAST_NUMBERED, protocol.WriterName(self.id, writer))
+        return None if last.sequence is None else LastWrite(last.sequence, last.txn)
 
     # ---- mechanism -------------------------------------------------------------------------
 

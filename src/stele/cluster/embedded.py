@@ -43,6 +43,7 @@ from stele.tablet.engine import World
 from stele.tablet.horizon import next_horizon
 from stele.tablet.imports import Imports, settled
 from stele.tablet.maintenance import Ended, Maintenance
+from stele.tablet.numbered_writes import NumberedWrites
 from stele.tablet.options import EngineOptions
 from stele.tablet.pins import MetaSource, Pins
 from stele.tablet.table_state import TableState
@@ -96,6 +97,7 @@ class EmbeddedBackend:
             os.path.join(path, store.user.fragments.directory),
         )
         self.imports = Imports(store.user, store.coordination, self.pins.location)
+        self.numbered = NumberedWrites(store.user, self.imports)
         self.maintenance = Maintenance(store.user, self.advance_horizon, self.new_tablet_id)
         self._meta_maintenance = Maintenance(store.meta, self._meta_horizon, self.new_tablet_id)
         self._next_collection: Timer | None = None

@@ -11,6 +11,7 @@ from stele.client.backend import TabletInfo, Visibility
 from stele.coordination.records import LeaseRecord
 from stele.errors import Conflict, InvalidArgument, NotFound
 from stele.model.mutations import MutationBatch
+from stele.model.numbered_writes import LastWrite, NumberedWrite
 from stele.model.predicates import CellSpec, ReadSpec, ScanSpec
 from stele.model.ranges import EVERYTHING, RowRange, check_row
 from stele.model.row import RowCells
@@ -333,20 +334,44 @@ class EmbeddedTable:
         self._backend.check_open()
         self._backend.pins.release(self.id, lease)
 
+    def apply_numbered(self, write: NumberedWrite, mutations: pa.RecordBatch) -> int:
+        self._backend.check_open()
+        return self._backend.numbered.apply(self._state, write, mutations)
+
+    def last_numbered(self, writer: str) -> LastWrite | None:
+        self._backend.check_open()
+        return self._backend.numbered.last(self._state, writer)
+
     def begin_import(self, job: str, ttl_us: int) -> ImportTicket:
+        self._backend.check_open()
+        new = self._backend.imports.begin_new(self._state, job, ttl_us)
+        if new is not None:
+            return new
         with self._backend.importing(self._state) as imports:
             return imports.begin(self._state, job, ttl_us)
 
     def renew_import(self, job: str, token: str, ttl_us: int) -> int:
         return self._backend.imports.renew(self._state, job, token, ttl_us)
 
-    def commit_import(self, job: str, token: str, files: Sequence[FragmentInfo]) -> int:
+    def commit_import(
+        self,
+        job: str,
+        token: str,
+        files: Sequence[FragmentInfo],
+        write: NumberedWrite | None = None,
+    ) -> int:
         with self._backend.importing(self._state) as imports:
-            return imports.commit(self._state, job, token, files)
+            if write is None:
+                return imports.commit(self._state, job, token, files)
+            return self._backend.numbered.commit_import(self._state, job, token, files, write)
 
     def abort_import(self, job: str, token: str) -> None:
         with self._backend.importing(self._state) as imports:
             imports.abort(self._state, job, token)
+
+    def forget_import(self, job: str, token: str) -> None:
+        self._backend.check_open()
+        self._backend.imports.forget(self._state, job, token)
 
     def snapshot(self, name: str) -> int:
         self._backend.check_open()

@@ -204,9 +204,11 @@ def _check_timestamp(timestamp: object) -> int:
     return timestamp
 
 
-def hidden_put(row: bytes, family: str, qualifier: bytes, value: bytes) -> Record:
+def hidden_put(
+    row: bytes, family: str, qualifier: bytes, value: bytes, timestamp: int = TIMESTAMP_MAX
+) -> Record:
     """A put of ours, into a family that no request can name."""
-    return row, family, _CLASS_COLUMN, qualifier, -TIMESTAMP_MAX, _PUT, value
+    return row, family, _CLASS_COLUMN, qualifier, -timestamp, _PUT, value
 
 
 def insert_record(batch: pa.RecordBatch, record: Record) -> pa.RecordBatch:

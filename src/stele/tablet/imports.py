@@ -19,6 +19,7 @@ attempt has a token of its own, and only the newest may decide.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 import msgspec
 
@@ -61,8 +62,7 @@ class Imports:
         check_job(job)
         now_us = self._engine.world.clock.now_us()
         expires_us = now_us + check_ttl(ttl_us)
-        token = f"i{self._engine.world.random.bytes(8).hex()}"
-        record = JobRecord(job, state.id, token, JobState.RUNNING, now_us, expires_us)
+        record = JobRecord(job, state.id, self._new_token(), JobState.RUNNING, now_us, expires_us)
         while True:
             known = self._find(state, job)
             if known is not None and known.state is JobState.COMMITTED:
@@ -74,6 +74,9 @@ class Imports:
                 continue  # an earlier attempt renewed it in between
             failpoint(AFTER_BEGIN)
             return self._ticket(state, record)
+
+    def _new_token(self) -> str:
+        return f"i{self._engine.world.random.bytes(8).hex()}"
 
     def _ticket(self, state: TableState, record: JobRecord) -> ImportTicket:
         return ImportTicket(
@@ -100,13 +103,35 @@ class Imports:
                 continue  # decided or renewed in between: look again
             return expires_us
 
-    def commit(self, state: TableState, job: str, token: str, files: Sequence[FragmentInfo]) -> int:
-        """Prepare, decide and show; the txn."""
+    def begin_new(self, state: TableState, job: str, ttl_us: int) -> ImportTicket | None:
+        """A ticket for a job that nobody knows, beside all other work; ``None`` for another."""
+        check_job(job)
+        if self._find(state, job) is not None:
+            return None
+        now_us = self._engine.world.clock.now_us()
+        expires_us = now_us + check_ttl(ttl_us)
+        record = JobRecord(job, state.id, self._new_token(), JobState.RUNNING, now_us, expires_us)
+        try:
+            self._coordination.change_job(record, None)
+        except Conflict:
+            return None
+        failpoint(AFTER_BEGIN)
+        return self._ticket(state, record)
+
+    def commit(
+        self,
+        state: TableState,
+        job: str,
+        token: str,
+        files: Sequence[FragmentInfo],
+        more: References = (),
+    ) -> int:
+        """Prepare, decide and show; the txn. ``more`` are files of ours that go with it."""
         held = self._held(state, job, token)
         if held.state is JobState.ABORTED:
             raise Conflict(f"job {job!r} was given up: run it again")
         if held.state is JobState.RUNNING:
-            references = self._checked(state, token, files)
+            references = (*self._checked(state, token, files), *more)
             self._engine.change_and_wait(state, PrepareImport(job, references))
             failpoint(AFTER_PREPARE)
             held = self._decide(state, job, token)
@@ -188,6 +213,23 @@ class Imports:
             self._coordination.change_job(gone, held)
             failpoint(AFTER_ABORT)
         self._engine.change_and_wait(state, EndImport(held.name, None))
+
+    def forget(self, state: TableState, job: str, token: str) -> None:
+        """An attempt is over and nobody will ask for it again: not even its name is kept.
+
+        One that has published nothing is given up by that, beside all other work. Idempotent.
+        """
+        while (held := self._find(state, job)) is not None and held.token == token:
+            if held.state is not JobState.RUNNING:
+                break
+            with suppress(Conflict):  # renewed in between: look again
+                self._coordination.change_job(
+                    msgspec.structs.replace(held, state=JobState.ABORTED), held
+                )
+        else:
+            return
+        if not any(one.job == job for config in state.layout.tablets for one in config.imports):
+            self._coordination.forget_job(state.id, job)
 
     def has_work(self, state: TableState) -> bool:
         """Whether ``settle`` would find anything."""

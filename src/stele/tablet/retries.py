@@ -50,26 +50,33 @@ class Retries:
 
     def find(self, state: TableState, row: bytes, identity: RequestIdentity) -> int | None:
         """The txn under which a request, or a later one of its client, was committed there."""
+        last = self.last(state, row, identity.client)
+        return last[1] if last is not None and last[0] >= identity.sequence else None
+
+    def last(self, state: TableState, row: bytes, client: bytes) -> tuple[int, int] | None:
+        """The highest number of a client's requests that were committed there, and its txn."""
         best: tuple[int, int] | None = None
-        for block in self._blocks(state, row):
+        for block, txn in self._blocks(state, row):
             for cell in batch_to_cells(block.batch):
                 number = decode_sequence(cell.value)
-                if cell.qualifier == identity.client and number is not None:
-                    best = max(best or (number, cell.txn), (number, cell.txn))
-        return best[1] if best is not None and best[0] >= identity.sequence else None
+                if cell.qualifier == client and number is not None:
+                    found = (number, cell.txn if txn is None else txn)
+                    best = max(best or found, found)
+        return best
 
-    def _blocks(self, state: TableState, row: bytes) -> Iterator[Block]:
-        """The hidden cells of a row, wherever they are."""
+    def _blocks(self, state: TableState, row: bytes) -> Iterator[tuple[Block, int | None]]:
+        """The hidden cells of a row, wherever they are, and their txn if it is not in them."""
         only = RowRange.row(row)
         view = state.view(for_a_read=False)  # every request of a client asks, bulk loads too
         for block in view.memory.row_blocks(row, TIMESTAMP_MAX):
-            yield hidden_cells(slice_rows(block, only))
+            yield hidden_cells(slice_rows(block, only)), None
         for config in view.layout.tablets.overlapping(only):
             for reference in file_references(config.references):
                 if reference.columns.overlaps(HIDDEN_COLUMNS) and reference.rows.covers(only):
                     fragment = self._fragments.open(reference.file)
                     for group in fragment.reader.index.groups_of_row(row):
-                        yield hidden_cells(slice_rows(fragment.blocks.get(group), only))
+                        block = slice_rows(fragment.blocks.get(group), only)
+                        yield hidden_cells(block), reference.txn
 
 
 def hidden_cells(block: Block) -> Block:

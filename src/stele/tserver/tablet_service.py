@@ -7,7 +7,10 @@ from typing import TypeVar
 
 from stele.client.aio_waiting import Workers
 from stele.client.backend import TableBackend
+from stele.errors import InvalidArgument
+from stele.model.numbered_writes import NumberedWrite
 from stele.protocol import tables as protocol
+from stele.protocol.table_mutations import decode_attachment
 from stele.rpc.service import Binding, Context
 from stele.storage.import_files import decode_files
 from stele.storage.read_plan import encode_plan
@@ -43,6 +46,9 @@ class TabletMethods:
             protocol.RENEW_IMPORT.handled_by(self._renew_import),
             protocol.COMMIT_IMPORT.handled_by(self._commit_import),
             protocol.ABORT_IMPORT.handled_by(self._abort_import),
+            protocol.FORGET_IMPORT.handled_by(self._forget_import),
+            protocol.APPLY_NUMBERED.handled_by(self._apply_numbered),
+            protocol.LAST_NUMBERED.handled_by(self._last_numbered),
         )
 
     async def _on_table(self, table_id: str, work: Callable[[TableBackend], T]) -> T:
@@ -141,7 +147,10 @@ class TabletMethods:
         self, _context: Context, request: protocol.ImportFiles
     ) -> protocol.Txn:
         def commit(table: TableBackend) -> int:
-            return table.commit_import(request.job, request.token, decode_files(request.files))
+            writer, number = request.writer, request.sequence
+            write = None if writer is None else NumberedWrite(writer, number)
+            files = decode_files(request.files)
+            return table.commit_import(request.job, request.token, files, write)
 
         return protocol.Txn(await self._on_table(request.table, commit))
 
@@ -152,3 +161,33 @@ class TabletMethods:
             request.table, lambda table: table.abort_import(request.job, request.token)
         )
         return protocol.Nothing()
+
+    async def _forget_import(
+        self, _context: Context, request: protocol.ImportName
+    ) -> protocol.Nothing:
+        await self._on_table(
+            request.table, lambda table: table.forget_import(request.job, request.token)
+        )
+        return protocol.Nothing()
+
+    async def _apply_numbered(
+        self, context: Context, request: protocol.NumberedBatch
+    ) -> protocol.Txn:
+        if len(context.attachments) != 1:
+            raise InvalidArgument(
+                f"a numbered write has one attachment, not {len(context.attachments)}"
+            )
+
+        def apply(table: TableBackend) -> int:
+            write = NumberedWrite(request.writer, request.sequence)
+            return table.apply_numbered(write, decode_attachment(context.attachments[0]))
+
+        return protocol.Txn(await self._on_table(request.table, apply))
+
+    async def _last_numbered(
+        self, _context: Context, request: protocol.WriterName
+    ) -> protocol.LastNumbered:
+        last = await self._on_table(
+            request.table, lambda table: table.last_numbered(request.writer)
+        )
+        return protocol.LastNumbered() if last is None else protocol.LastNumbered(*last)

@@ -10,6 +10,7 @@ from stele.env.posix import PosixFileSystem
 from stele.errors import AlreadyExists, Conflict, InvalidArgument, NotFound
 from stele.model.cells import Cell
 from stele.model.mutations import MutationBatch
+from stele.model.numbered_writes import LastWrite, NumberedWrite
 from stele.model.predicates import ScanSpec
 from stele.model.ranges import RowRange
 from stele.model.schema import Schema
@@ -97,4 +98,29 @@ def test_an_import_from_another_process(tmp_path: Path) -> None:
         table.abort_import("other", other.token)
         with pytest.raises(Conflict, match="given up"):
             table.commit_import("other", other.token, ())
+    backend.close()
+
+
+def test_numbered_writes_from_another_process(tmp_path: Path) -> None:
+    backend = open_embedded(str(tmp_path / "db"))
+    with remote(backend, tmp_path) as (client, _):
+        table = client.create_table("t", Schema(), [b"m"])
+        assert table.last_numbered("w") is None
+        batch = MutationBatch()
+        for row in (b"a", b"z"):
+            batch.put(row, "f", b"q", b"v")
+        txn = table.apply_numbered(NumberedWrite("w", 4), batch.to_arrow())
+        assert table.apply_numbered(NumberedWrite("w", 3), batch.to_arrow()) == txn
+        assert table.last_numbered("w") == LastWrite(4, txn)
+        ticket = table.begin_import("job", MINUTE_US)
+        assert table.commit_import("job", ticket.token, (), NumberedWrite("w", 4)) == txn
+        ticket = table.begin_import("job", MINUTE_US)
+        assert table.commit_import("job", ticket.token, (), NumberedWrite("w", 5)) > txn
+        ticket = table.begin_import("job", MINUTE_US)
+        table.forget_import("job", ticket.token)
+        with pytest.raises(NotFound, match="no job"):
+            table.renew_import("job", ticket.token, MINUTE_US)
+        with pytest.raises(InvalidArgument, match="name of a writer"):
+            table.apply_numbered(NumberedWrite("", 1), batch.to_arrow())
+        assert rows_of(table) == [b"a", b"z"]
     backend.close()
