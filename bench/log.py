@@ -97,11 +97,11 @@ class Txns:
         self._lock = threading.Lock()
         self._last = 0
 
-    def append(self, callback: Callable[[Ticket], None] | None = None) -> Ticket:
+    def append(self, *callbacks: Callable[[Ticket], None]) -> Ticket:
         with self._lock:
             self._last += 1
             commit = rows_commit(TABLE, self._last, (record(self._last),))
-            return self._log.append(commit, callback, will_wait=True)
+            return self._log.append(commit, *callbacks, will_wait=True)
 
 
 class Bare:

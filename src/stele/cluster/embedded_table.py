@@ -28,10 +28,10 @@ from stele.tablet.changes import (
     SplitTablet,
     TruncateRows,
 )
-from stele.tablet.commits import KnownCommit, PendingCommit
 from stele.tablet.config import ConfigEdit, TabletConfig
 from stele.tablet.horizon import check_readable
 from stele.tablet.import_gate import WAIT_US_DEFAULT, await_import
+from stele.tablet.pending import KnownCommit, PendingCommit
 from stele.tablet.point_reads import PointReads
 from stele.tablet.read_sources import missing_file
 from stele.tablet.restrictions import group_references

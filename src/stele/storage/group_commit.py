@@ -68,26 +68,6 @@ class LogEvents:
     """The log has ended. A server exits."""
 
 
-class _Gate:
-    """Blocks one thread until it is released, once."""
-
-    __slots__ = ("_lock", "leads", "successor")
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._lock.acquire()
-        self.leads = False
-        """Released to lead, not because the commit is done."""
-        self.successor: Gate | None = None
-        """Who is woken next."""
-
-    def pass_through(self, timeout_s: float) -> bool:
-        return self._lock.acquire(timeout=timeout_s)
-
-    def release(self) -> None:
-        self._lock.release()
-
-
 class _Lead(Enum):
     """Whose the lead is after an entry."""
 
@@ -149,8 +129,7 @@ class GroupCommit:
     def append(
         self,
         commit: Commit,
-        callback: Callable[[Ticket], None] | None = None,
-        *,
+        *callbacks: Callable[[Ticket], None],
         will_wait: bool = False,
     ) -> Ticket:
         """Queue a commit; txns rise from call to call. Does not block and does no I/O.
@@ -161,16 +140,25 @@ class GroupCommit:
         Raises if nothing is taken now: ``OutOfSpace`` after a full disk and before ``resume``,
         ``Unavailable`` when closed, or what ended the log.
         """
-        ticket = Ticket(commit, callback)
-        start = None
+        ticket = Ticket(commit, *callbacks)
+        self.push(ticket)
+        if not will_wait:
+            self.start()
+        return ticket
+
+    def push(self, ticket: Ticket) -> None:
+        """Queue a commit that its caller is about to wait for; see :meth:`append`."""
         with self._lock:
             self._queue.push(ticket)
-            if not (self._led or self._job_runs or will_wait):
-                start = self._spawn
-                self._led = self._job_runs = start is not None
-        if start is not None:
-            start(self._lead_on)
-        return ticket
+
+    def then(self, ticket: Ticket, callback: Callable[[Ticket], None]) -> bool:
+        """Call back when a ticket is done; False, and no call, if it is already."""
+        with self._lock:
+            if ticket.done:
+                return False
+            ticket.callbacks = (*ticket.callbacks, callback)
+        self.start()
+        return True
 
     def wait(self, ticket: Ticket, timeout_us: int | None = None) -> None:
         """Return when the commit is durable, or raise why it is not.
@@ -183,7 +171,8 @@ class GroupCommit:
             assert ticket.gate is None, "somebody waits for this ticket already"
             if not ticket.done:
                 if self._led:
-                    gate = ticket.gate = _Gate()
+                    gate = ticket.gate = threading.Lock()
+                    gate.acquire()
                 else:
                     self._led = True
         if gate is not None:
@@ -194,33 +183,32 @@ class GroupCommit:
         if ticket.error is not None:
             raise copy(ticket.error) from ticket.error
 
-    def _wait_behind(self, gate: _Gate, ticket: Ticket, timeout_us: int | None) -> None:
+    def _wait_behind(self, gate: threading.Lock, ticket: Ticket, timeout_us: int | None) -> None:
         """Block until the ticket is done or the lead is ours."""
-        timeout_s = -1.0 if timeout_us is None else timeout_us / 1_000_000
         try:
-            passed = gate.pass_through(timeout_s)
+            passed = _passed(gate, timeout_us)
         except BaseException:
-            self._leave_line(gate, ticket)  # a signal: nobody may wait behind somebody who left
+            self._leave_line(ticket)  # a signal: nobody may wait behind somebody who left
             raise
-        if not passed and not self._is_reached(gate, ticket):
+        if not passed and not self._is_reached(ticket):
             raise DeadlineExceeded(f"commit {ticket.txn} was not durable in time")
-        if gate.successor is not None:
-            gate.successor.release()
+        if ticket.successor is not None:
+            ticket.successor.release()
 
-    def _is_reached(self, gate: _Gate, ticket: Ticket) -> bool:
+    def _is_reached(self, ticket: Ticket) -> bool:
         """Whether the gate was about to open when the time was over; if not, nobody opens it."""
         with self._lock:
             ticket.gate = None
-            return ticket.done or gate.leads
+            return ticket.done or ticket.leads
 
-    def _leave_line(self, gate: _Gate, ticket: Ticket) -> None:
+    def _leave_line(self, ticket: Ticket) -> None:
         """Stop waiting, and hand on whatever came or was about to come through the gate."""
         following = None
-        if self._is_reached(gate, ticket) and not ticket.done:
+        if self._is_reached(ticket) and not ticket.done:
             with self._lock:
                 following = self._choose_leader(may_lead=False)
-        if gate.successor is not None:
-            gate.successor.release()
+        if ticket.successor is not None:
+            ticket.successor.release()
         if following is not None:
             self._wake((), following)
 
@@ -348,7 +336,7 @@ class GroupCommit:
 
     def _hand_over(self, group: Sequence[Ticket], own: Ticket | None) -> _Following:
         """What comes after a settled group. The lock is held."""
-        heads = _chained([ticket.gate for ticket in group if ticket.gate is not None], WAKE_CHAINS)
+        heads = _chained([ticket for ticket in group if ticket.gate is not None], WAKE_CHAINS)
         if own is not None and not own.done:
             return _Following(_Lead.OURS, heads)
         following = self._choose_leader(may_lead=own is None)
@@ -356,15 +344,16 @@ class GroupCommit:
 
     def _choose_leader(self, may_lead: bool) -> _Following:
         """Who leads next: a thread that waits, else we if we may, else a job. The lock is held."""
-        waiting = self._queue.first_waiting()
-        if waiting is not None and waiting.gate is not None:
-            waiting.gate.leads = True
-            return _Following(_Lead.THEIRS, [waiting.gate])
-        if may_lead and len(self._queue):
-            return _Following(_Lead.OURS, [])
-        if len(self._queue) and self._spawn is not None and not self._job_runs:
-            self._job_runs = True
-            return _Following(_Lead.A_JOBS, [])
+        if len(self._queue):
+            waiting = self._queue.first_waiting()
+            if waiting is not None and waiting.gate is not None:
+                waiting.leads = True
+                return _Following(_Lead.THEIRS, [waiting.gate])
+            if may_lead:
+                return _Following(_Lead.OURS, [])
+            if self._spawn is not None and not self._job_runs:
+                self._job_runs = True
+                return _Following(_Lead.A_JOBS, [])
         self._led = False  # whoever is in the queue is about to wait and will lead, or a job will
         return _Following(_Lead.NOBODYS, [])
 
@@ -376,13 +365,18 @@ class GroupCommit:
             assert self._spawn is not None
             self._spawn(self._lead_on)
         for ticket in group:
-            if ticket.callback is not None:
-                ticket.callback(ticket)
+            for callback in ticket.callbacks:
+                callback(ticket)
         return following.lead is _Lead.OURS
 
 
-def _chained(gates: Sequence[Gate], chains: int) -> list[Gate]:
-    """Link gates so that each wakes the next; returns the first of every chain."""
-    for gate, successor in zip(gates, gates[chains:], strict=False):
-        gate.successor = successor
-    return list(gates[:chains])
+def _passed(gate: threading.Lock, timeout_us: int | None) -> bool:
+    """Block until the gate is opened; False if the time is over first."""
+    return gate.acquire(timeout=-1 if timeout_us is None else timeout_us / 1_000_000)
+
+
+def _chained(blocked: Sequence[Ticket], chains: int) -> list[Gate]:
+    """Link waiting threads so that each wakes the next; the gates of the first of every chain."""
+    for ticket, successor in zip(blocked, blocked[chains:], strict=False):
+        ticket.successor = successor.gate
+    return [ticket.gate for ticket in blocked[:chains] if ticket.gate is not None]

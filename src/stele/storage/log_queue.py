@@ -56,11 +56,6 @@ TRANSITIONS: Mapping[tuple[QueueState, QueueEvent], QueueState] = {
 class Gate(Protocol):
     """What a blocked thread waits behind."""
 
-    leads: bool
-    """It was released to write the next entry, not because its commit is done."""
-    successor: Gate | None
-    """Whom it releases in its turn."""
-
     def release(self) -> None:
         """Let it go on."""
 
@@ -72,17 +67,21 @@ class Ticket:
     any other error.
     """
 
-    __slots__ = ("callback", "commit", "done", "error", "gate")
+    __slots__ = ("callbacks", "commit", "done", "error", "gate", "leads", "successor")
 
-    def __init__(self, commit: Commit | None, callback: Callable[[Ticket], None] | None = None):
+    def __init__(self, commit: Commit | None, *callbacks: Callable[[Ticket], None]):
         self.commit = commit
         """``None`` on the ticket that ends the log."""
-        self.callback = callback
-        """Called once, when ``done``, by whoever wrote the entry; it must be quick."""
+        self.callbacks = callbacks
+        """Called once, when ``done``, by whoever wrote the entry; they must be quick."""
         self.done = False
         self.error: SteleError | None = None
         self.gate: Gate | None = None
         """Set while a thread waits for this ticket."""
+        self.leads = False
+        """The gate was opened to write the next entry, not because the commit is done."""
+        self.successor: Gate | None = None
+        """Whose gate is opened by the thread that comes through this one."""
 
     @property
     def txn(self) -> int:
@@ -119,22 +118,23 @@ class LogQueue:
 
     def push(self, ticket: Ticket) -> None:
         """Queue a commit; txns rise from one to the next. Raises why none is taken now."""
-        self._check_open()
-        assert ticket.commit is not None
-        assert ticket.commit.txn > self._txn_last, "commits are queued in the order of their txns"
-        self._txn_last = ticket.commit.txn
-        self.queued_bytes += ticket.commit.size
+        if self._state is not QueueState.OPEN:
+            raise self._why_not() from self._reason
+        commit = ticket.commit
+        assert commit is not None
+        assert commit.txn > self._txn_last, "commits are queued in the order of their txns"
+        self._txn_last = commit.txn
+        self.queued_bytes += commit.size
         self._waiting.append(ticket)
 
-    def _check_open(self) -> None:
-        if self._state is QueueState.OPEN:
-            return
-        if self._reason is None:
-            raise Unavailable("the log is closed")
-        raise copy(self._reason) from self._reason
+    def _why_not(self) -> SteleError:
+        return Unavailable("the log is closed") if self._reason is None else copy(self._reason)
 
     def take(self) -> list[Ticket]:
         """The next group, at least one ticket if there is any. The end of the log comes alone."""
+        if self.queued_bytes < self._group_bytes_max and self._state is QueueState.OPEN:
+            everything, self._waiting = self._waiting, deque()
+            return list(everything)
         group: list[Ticket] = []
         size = 0
         while self._waiting and (not group or size < self._group_bytes_max):
@@ -151,7 +151,8 @@ class LogQueue:
         """The group is durable."""
         for ticket in group:
             ticket.done = True
-            self._leave(ticket)
+            if ticket.commit is not None:
+                self.queued_bytes -= ticket.commit.size
 
     def refuse(self, group: list[Ticket], reason: OutOfSpace) -> list[Ticket]:
         """The group did not fit on the disk: it fails, and all that came after it."""
@@ -187,10 +188,5 @@ class LogQueue:
         self._waiting.clear()
         for ticket in failed:
             ticket.error = reason
-            ticket.done = True
-            self._leave(ticket)
+        self.settle(failed)
         return failed
-
-    def _leave(self, ticket: Ticket) -> None:
-        if ticket.commit is not None:
-            self.queued_bytes -= ticket.commit.size

@@ -7,14 +7,12 @@ row records, larger ones an Arrow batch.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterable
-from copy import copy
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
-from stele.errors import InvalidCells, SteleError
+from stele.errors import InvalidCells
 from stele.kernels.block import ROW_OFFSETS, Block
 from stele.kernels.order import first_disorder
 from stele.kernels.requests import numbered, plain_families, request_block
@@ -27,9 +25,7 @@ from stele.model.ranges import RowRange
 from stele.model.request_identity import RequestIdentity
 from stele.model.schema import Schema
 from stele.model.validation import check_structure, validate_mutations
-from stele.storage.group_commit import GroupCommit
 from stele.storage.log_parts import Commit, batch_commit, encode_block, rows_commit
-from stele.storage.log_queue import Ticket
 from stele.storage.memory_table import MemoryTable
 from stele.tablet.commit_ring import BulkCommit
 from stele.tablet.options import SMALL_COMMIT_CELLS_MAX
@@ -185,88 +181,3 @@ def _check_families(families: Iterable[str], schema: Schema) -> None:
             raise InvalidCells(
                 f"family {family!r} is in no group of the table's schema; it has {known or 'none'}"
             )
-
-
-class PendingCommit:
-    """A commit on its way; see :class:`stele.client.backend.Pending`.
-
-    Nobody writes the log on a waiter's behalf: a thread that waits leads the log itself, which is
-    the quickest way for one, and ``then`` starts a job for those who do not block.
-    """
-
-    __slots__ = ("_callbacks", "_lock", "_log", "_ticket")
-
-    def __init__(self, log: GroupCommit):
-        self._log = log
-        self._lock = threading.Lock()
-        self._callbacks: list[Callable[[SteleError | None], None]] = []
-        self._ticket: Ticket | None = None
-
-    def append(self, commit: Commit) -> None:
-        """Hand the commit to the log; txns rise, so this is part of the critical section."""
-        self._ticket = self._log.append(commit, self._resolved, will_wait=True)
-
-    @property
-    def txn(self) -> int:
-        assert self._ticket is not None
-        return self._ticket.txn
-
-    def wait(self, timeout_us: int | None = None) -> int:
-        assert self._ticket is not None
-        self._log.wait(self._ticket, timeout_us)
-        return self._ticket.txn
-
-    def then(self, callback: Callable[[SteleError | None], None]) -> None:
-        ticket = self._ticket
-        assert ticket is not None
-        with self._lock:
-            if not ticket.done:
-                self._callbacks.append(callback)
-                callback = _nothing
-        if callback is _nothing:
-            self._log.start()
-        else:
-            callback(_own(ticket.error))
-
-    def _resolved(self, ticket: Ticket) -> None:
-        with self._lock:
-            callbacks, self._callbacks = self._callbacks, []
-        for callback in callbacks:
-            callback(_own(ticket.error))
-
-
-class KnownCommit:
-    """The answer to a request that took effect when it was first sent.
-
-    While that commit is not durable, ``following`` is a later one that cannot be before it is.
-    """
-
-    __slots__ = ("_following", "_txn")
-
-    def __init__(self, txn: int, following: PendingCommit | None = None):
-        self._txn = txn
-        self._following = following
-
-    @property
-    def txn(self) -> int:
-        return self._txn
-
-    def wait(self, timeout_us: int | None = None) -> int:
-        if self._following is not None:
-            self._following.wait(timeout_us)
-        return self._txn
-
-    def then(self, callback: Callable[[SteleError | None], None]) -> None:
-        if self._following is not None:
-            self._following.then(callback)
-        else:
-            callback(None)
-
-
-def _nothing(_error: SteleError | None) -> None:
-    pass
-
-
-def _own(error: SteleError | None) -> SteleError | None:
-    """A copy for each listener: tracebacks of one must not grow in another's hands."""
-    return None if error is None else copy(error)

@@ -31,7 +31,7 @@ from stele.storage.log_sequencer import Sequencer
 from stele.storage.log_writer import LogWriter
 from stele.tablet.changes import ConfigChange, Refused, TruncateRows
 from stele.tablet.commit_checks import check_conflicts, remember, writable
-from stele.tablet.commits import BatchCommit, KnownCommit, PendingCommit, SmallCommit, prepare
+from stele.tablet.commits import BatchCommit, SmallCommit, prepare
 from stele.tablet.config import ConfigEdit, TabletConfig, by_id
 from stele.tablet.config_store import ConfigStore
 from stele.tablet.config_writer import Answer, Change, ConfigWriter
@@ -39,6 +39,7 @@ from stele.tablet.events import TabletEvents
 from stele.tablet.fragment_store import FragmentStore
 from stele.tablet.in_memory import InMemoryGroups
 from stele.tablet.options import EngineOptions
+from stele.tablet.pending import KnownCommit, PendingCommit
 from stele.tablet.range_map import RangeMap
 from stele.tablet.retries import Retries
 from stele.tablet.table_state import TableLayout, TableState
@@ -182,8 +183,7 @@ class Engine:
             if self._sequencer.needs_clock_entry(txn):
                 self._sequencer.observe(txn, now_us)
                 reached = self._sequencer.next(now_us)
-                pending = PendingCommit(self.log)
-                pending.append(clock_commit(reached))
+                pending = PendingCommit(self.log, clock_commit(reached))
                 self._sequencer.commit(reached)
         if pending is None:
             pending = self.advance_clock()
@@ -228,14 +228,13 @@ class Engine:
         txn = self.retries.find(state, row, identity)
         if txn is None or txn <= self.durable_txn:
             return None if txn is None else KnownCommit(txn)
-        following = PendingCommit(self.log)
         with self.lock:
             # Still in memory, so not refused: what is queued now shares its fate.
             txn = self.retries.find(state, row, identity)
             if txn is None:
                 return None
             clock = self._sequencer.next(self.world.clock.now_us())
-            following.append(clock_commit(clock))
+            following = PendingCommit(self.log, clock_commit(clock))
             self._sequencer.commit(clock)
         return KnownCommit(txn, following)
 
@@ -243,7 +242,6 @@ class Engine:
         self, state: TableState, request: SmallCommit | BatchCommit, max_txn: int | None
     ) -> PendingCommit:
         self._admit(request.size_bytes)
-        pending = PendingCommit(self.log)
         with self.lock:
             tablets = writable(state, request)
             if max_txn is not None:
@@ -251,7 +249,7 @@ class Engine:
             txn = self._sequencer.next(self.world.clock.now_us())
             commit = request.stamp(state.id, txn, state.memory)
             try:
-                pending.append(commit)
+                pending = PendingCommit(self.log, commit)
             except SteleError:
                 state.memory.drop_above(txn - 1)
                 raise
@@ -280,10 +278,9 @@ class Engine:
 
         ``numbered`` is called with the txn and the lock held, before anybody can read at it.
         """
-        pending = PendingCommit(self.log)
         with self.lock:
             txn = self._sequencer.next(self.world.clock.now_us())
-            pending.append(entry(txn))
+            pending = PendingCommit(self.log, entry(txn))
             numbered(txn)
             self._sequencer.commit(txn)
         return pending

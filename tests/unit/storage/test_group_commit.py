@@ -215,13 +215,13 @@ def test_a_thread_that_is_interrupted_leaves_nobody_behind(
     while any(ticket.gate is None for ticket in tickets[1:]):
         pass
 
-    def interrupted(_gate: object, _timeout_s: float) -> bool:
+    def interrupted(_gate: object, _timeout_us: int | None) -> bool:
         if chosen:
             allowed.set()
             leader.join(JOIN_TIMEOUT_S)
         raise Signal
 
-    monkeypatch.setattr("stele.storage.group_commit._Gate.pass_through", interrupted)
+    monkeypatch.setattr("stele.storage.group_commit._passed", interrupted)
     with pytest.raises(Signal):
         log.wait(tickets[0])
     allowed.set()

@@ -5,14 +5,11 @@ from __future__ import annotations
 import pytest
 
 from stele.errors import OutOfSpace, StorageFailed, TabletNotServing, Unavailable
-from stele.storage.log_queue import TRANSITIONS, Gate, LogQueue, QueueEvent, QueueState, Ticket
+from stele.storage.log_queue import TRANSITIONS, LogQueue, QueueEvent, QueueState, Ticket
 from tests.unit.storage.log_support import rows
 
 
 class OpenGate:
-    leads = False
-    successor: Gate | None = None
-
     def release(self) -> None:
         """Nobody stands behind it."""
 

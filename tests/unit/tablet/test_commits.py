@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from stele.env.memory import SeededRandom
-from stele.env.memory_fs import MemoryFileSystem
-from stele.errors import InvalidCells, OutOfSpace, SteleError
+from stele.errors import InvalidCells
 from stele.model.cells import TIMESTAMP_MAX, Cell, Op, batch_to_cells
 from stele.model.groups import Group
 from stele.model.mutations import MutationBatch
 from stele.model.ranges import RowRange
 from stele.model.schema import Schema
-from stele.storage.group_commit import GroupCommit
-from stele.storage.log_parts import clock_commit
-from stele.storage.log_writer import LogWriter
 from stele.storage.memory_table import MemoryTable
-from stele.tablet.commits import BatchCommit, PendingCommit, SmallCommit, prepare
+from stele.tablet.commits import BatchCommit, SmallCommit, prepare
 from stele.tablet.options import SMALL_COMMIT_CELLS_MAX
 from tests.unit.tablet.engine_support import ONE_GROUP, TABLE, puts
 
@@ -114,22 +109,3 @@ def test_a_mutation_twice_in_one_batch_is_refused() -> None:
     batch = puts((b"a", "f", b"1"), (b"a", "f", b"2"))
     with pytest.raises(InvalidCells, match="twice"):
         prepare(batch, ONE_GROUP)
-
-
-def test_a_failed_commit_raises_and_tells_every_listener_its_own_copy() -> None:
-    files = MemoryFileSystem()
-    writer = LogWriter(files, "log/s1", "s1", SeededRandom(1))
-    log = GroupCommit(writer, spawn=lambda job: job())
-    first = PendingCommit(log)
-    first.append(clock_commit(1))
-    assert first.wait() == 1
-    files.capacity_bytes = files.disk.used_bytes
-    second = PendingCommit(log)
-    second.append(clock_commit(2))
-    told: list[SteleError | None] = []
-    second.then(told.append)
-    second.then(told.append)
-    with pytest.raises(OutOfSpace):
-        second.wait()
-    assert [type(error) for error in told] == [OutOfSpace, OutOfSpace]
-    assert told[0] is not told[1]
