@@ -29,6 +29,7 @@ from stele.protocol.metastore import (
     BACKUP,
     WATCH,
     BackupRequest,
+    KeepAliveRequest,
     WatchRequest,
     WatchResponse,
 )
@@ -147,10 +148,12 @@ class ClusterTransport:
         return index
 
     def keep(
-        self, session: int, ttl_us: int, renewed: Callable[[int], None], lost: Lost
+        self, session: int, client: int, ttl_us: int, renewed: Callable[[int], None], lost: Lost
     ) -> Callable[[], None]:
         """Keep a session alive by a task of this loop."""
-        task = self._loop.create_task(keep_session(self, session, ttl_us, renewed, lost))
+        task = self._loop.create_task(
+            keep_session(self, KeepAliveRequest(session, client), ttl_us, renewed, lost)
+        )
         self._keepers.add(task)
         task.add_done_callback(self._keepers.discard)
 

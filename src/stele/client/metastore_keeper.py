@@ -21,7 +21,11 @@ US_PER_SECOND = 1_000_000
 
 
 async def keep_session(
-    transport: Transport, session: int, ttl_us: int, renewed: Callable[[int], None], lost: Lost
+    transport: Transport,
+    request: KeepAliveRequest,
+    ttl_us: int,
+    renewed: Callable[[int], None],
+    lost: Lost,
 ) -> None:
     """Renew until it is lost or this task is cancelled."""
     expires_us = transport.monotonic_us() + ttl_us
@@ -31,12 +35,12 @@ async def keep_session(
         sent_us = transport.monotonic_us()
         left_s = max(expires_us - sent_us, 0) / US_PER_SECOND
         try:
-            answer = await transport.call(KEEP_ALIVE, KeepAliveRequest(session), timeout_s=left_s)
+            answer = await transport.call(KEEP_ALIVE, request, timeout_s=left_s)
         except SessionExpired as error:
             lost(error)
             return
         except SteleError as error:
-            late = SessionExpired(f"session {session} could not be kept alive: {error}")
+            late = SessionExpired(f"session {request.session} could not be kept alive: {error}")
             late.__cause__ = error
             lost(late)
             return

@@ -19,7 +19,11 @@ from stele.errors import Throttled
 from stele.protocol.metastore import READ_INDEX, ReadIndexRequest
 from stele.protocol.metastore_values import Identity
 
-CLIENT_ID_BITS = 62
+CLIENT_ID_BITS = 63
+"""All the positive numbers that every language has in eight bytes: wire, store and log hold them in
+eight, and whoever reads those with another tool is not to meet a negative one. Ten thousand clients
+share one with a chance of one in 10^11; and an id cannot be guessed, which matters, because it is
+what makes a session its client's own."""
 
 WAITING_MAX = 512
 """Requests of one client that wait for their answers; the group remembers a window of twice as

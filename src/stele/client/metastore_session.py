@@ -57,7 +57,9 @@ class AsyncSession(AsyncClosing):
         self._closed = False
         self._on_lost: list[Callable[[], None]] = []
         self._guard = threading.Lock()
-        self._stop = transport.keep(self.id, self.ttl_us, self._renewed, self._was_lost)
+        self._stop = transport.keep(
+            self.id, sequence.client, self.ttl_us, self._renewed, self._was_lost
+        )
 
     @property
     def is_alive(self) -> bool:
@@ -116,7 +118,7 @@ class AsyncSession(AsyncClosing):
 
     async def await_lock(self, key: str, ticket: int, ends_us: int) -> LockResponse:
         """Wait in the queue of a lock, until it is granted or the time is over."""
-        request = AwaitLockRequest(self.id, key, ticket)
+        request = AwaitLockRequest(self.id, key, ticket, self._sequence.client)
         while True:
             answer = await self._transport.call(
                 AWAIT_LOCK, request, timeout_s=self._left_s(ends_us)

@@ -64,10 +64,10 @@ class ThreadsTransport:
         return self._inner.monotonic_us()
 
     def keep(
-        self, session: int, ttl_us: int, renewed: Callable[[int], None], lost: Lost, /
+        self, session: int, client: int, ttl_us: int, renewed: Callable[[int], None], lost: Lost, /
     ) -> Callable[[], None]:
         """Keep a session alive in the background."""
-        return self._inner.keep(session, ttl_us, renewed, lost)
+        return self._inner.keep(session, client, ttl_us, renewed, lost)
 
     @property
     def addresses(self) -> tuple[str, ...]:

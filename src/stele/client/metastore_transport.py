@@ -53,9 +53,9 @@ class Transport(Protocol):
         """The time that sessions are measured by; it counts while the machine is suspended."""
 
     def keep(
-        self, session: int, ttl_us: int, renewed: Callable[[int], None], lost: Lost, /
+        self, session: int, client: int, ttl_us: int, renewed: Callable[[int], None], lost: Lost, /
     ) -> Callable[[], None]:
-        """Keep a session alive in the background; what is returned ends that.
+        """Keep the session of a client alive in the background; what is returned ends that.
 
         ``renewed`` hears until when the session lives at least; ``lost`` is called once, when it
         has ended or must be taken to have.

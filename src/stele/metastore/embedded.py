@@ -400,7 +400,12 @@ class EmbeddedTransport:
         return self._clock.monotonic_us()
 
     def keep(
-        self, session: int, _ttl_us: int, renewed: Callable[[int], None], _lost: Lost
+        self,
+        session: int,
+        _client: int,
+        _ttl_us: int,
+        renewed: Callable[[int], None],
+        _lost: Lost,
     ) -> Callable[[], None]:
         """The node keeps sessions of its own process: they last as long as it does."""
         self._node.keep(session)

@@ -178,12 +178,18 @@ class MetastoreService:
             command, lambda answer: p.SessionResponse(answer.session, request.ttl_us)
         )
 
-    def keep_alive(self, _context: Context, request: p.KeepAliveRequest) -> Any:
+    async def keep_alive(self, _context: Context, request: p.KeepAliveRequest) -> p.SessionResponse:
         """The owner of a session lives."""
-        return self._driver.ask(
-            lambda number: e.KeepAlive(number, request.session),
-            lambda ttl_us: p.SessionResponse(request.session, ttl_us),
+        session = request.session
+        if self._machine.session(session) is None:
+            await self._driver.read(lambda: None)  # it may have been opened a moment ago
+        refused = self._machine.why_not_session(session, request.client)
+        if refused is not None:
+            raise refused
+        ttl_us: int = await self._driver.ask(
+            lambda number: e.KeepAlive(number, session), lambda ttl_us: ttl_us
         )
+        return p.SessionResponse(session, ttl_us)
 
     def close_session(self, _context: Context, request: p.CloseSessionRequest) -> Any:
         """The end of a session."""
@@ -203,6 +209,9 @@ class MetastoreService:
         self._check_access(context, c.Grant.LOCK, KeyRange(key))
 
         def look_up() -> p.LockResponse | None:
+            refused = self._machine.why_not_session(request.session, request.client)
+            if isinstance(refused, PermissionDenied):
+                raise refused
             state = self._machine.lock_state(request.session, key, request.ticket)
             return None if state.state is c.LockState.WAITING else _lock(state)
 

@@ -143,6 +143,8 @@ class KeepAliveRequest(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The owner of a session lives."""
 
     session: int
+    client: int
+    """Whose session it is: a client keeps no other one's alive."""
 
 
 class CloseSessionRequest(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -178,6 +180,7 @@ class AwaitLockRequest(msgspec.Struct, frozen=True, array_like=True, gc=False):
     session: int
     key: str
     ticket: int
+    client: int
 
 
 class LeaveLockRequest(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -9,7 +9,7 @@ import pytest
 
 from stele.client.metastore_keeper import keep_session
 from stele.errors import SessionExpired, SteleError, Unavailable
-from stele.protocol.metastore import SessionResponse
+from stele.protocol.metastore import KeepAliveRequest, SessionResponse
 from tests.unit.metastore.cluster_support import group_of
 
 TTL_US = 30_000
@@ -39,7 +39,8 @@ async def test_it_renews_until_it_cannot(error: SteleError) -> None:
     group = Group(SessionResponse(5, TTL_US), SessionResponse(5, TTL_US), error)
     renewed: list[int] = []
     lost: list[SteleError] = []
-    await keep_session(group, 5, TTL_US, renewed.append, lost.append)  # type: ignore[arg-type]
+    request = KeepAliveRequest(5, 9)
+    await keep_session(group, request, TTL_US, renewed.append, lost.append)  # type: ignore[arg-type]
     assert len(renewed) == 2
     assert all(later > sooner for sooner, later in itertools.pairwise(renewed))
     assert [type(each) for each in lost] == [SessionExpired]

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from stele.errors import InvalidArgument, LimitExceeded, NotLeader, PermissionDenied
+from stele.errors import (
+    InvalidArgument,
+    LimitExceeded,
+    NotLeader,
+    PermissionDenied,
+    SessionExpired,
+)
 from stele.metastore.command_checks import VALUE_BYTES_MAX
 from stele.protocol import metastore as p
-from stele.protocol.metastore_values import Identity, KeyRange
+from stele.protocol.metastore_values import Identity, KeyRange, Put
 from stele.rpc import Role
 from tests.unit.metastore.cluster_support import group_of
 
@@ -77,3 +85,46 @@ async def test_a_page_ends_where_it_must_and_says_so() -> None:
         assert page.more
         assert len(page.items) < 4
         assert len(await ms.range("/k/")) == 4
+
+
+async def test_a_session_belongs_to_the_client_that_opened_it() -> None:
+    """Whoever learns its number can neither prolong it nor use it, nor see how its locks stand."""
+    async with group_of(3) as group:
+        owner, thief = group.client(), group.client()
+        await thief.put("/warm", b"1")
+        async with (
+            await owner.session(ttl=60) as session,
+            session.lock("/l") as held,
+        ):
+            client = thief.sequence.client
+            others = session.id
+            uses: list[tuple[Any, Any]] = [
+                (p.KEEP_ALIVE, p.KeepAliveRequest(others, client)),
+                (p.AWAIT_LOCK, p.AwaitLockRequest(others, "/l", held.token, client)),
+                (p.ACQUIRE, p.AcquireRequest(Identity(client, 50), others, "/m")),
+                (p.RELEASE, p.ReleaseRequest(Identity(client, 51), others, "/l")),
+                (p.LEAVE_LOCK, p.LeaveLockRequest(Identity(client, 52), others, "/l", 1)),
+                (p.CLOSE_SESSION, p.CloseSessionRequest(Identity(client, 53), others)),
+                (p.EXECUTE, p.ExecuteRequest(Identity(client, 54), (Put("/e", b"", others),))),
+            ]
+            for method, request in uses:
+                with pytest.raises(PermissionDenied, match="belongs to another client"):
+                    await thief.transport.call(method, request, timeout_s=5)
+            own = p.KeepAliveRequest(others, owner.sequence.client)
+            assert (await owner.transport.call(p.KEEP_ALIVE, own, timeout_s=5)).session == others
+        with pytest.raises(SessionExpired):
+            await owner.transport.call(p.KEEP_ALIVE, own, timeout_s=5)
+
+
+async def test_a_leader_that_has_just_begun_knows_whose_a_session_is() -> None:
+    """The entry that opened it may not be applied yet where a renewal comes first."""
+    async with group_of(3) as group:
+        owner, thief = group.client(), group.client()
+        session = await owner.session(ttl=60)
+        await group.kill(await group.settled_leader())
+        with pytest.raises(PermissionDenied):
+            await thief.transport.call(
+                p.KEEP_ALIVE, p.KeepAliveRequest(session.id, 1), timeout_s=20
+            )
+        own = p.KeepAliveRequest(session.id, owner.sequence.client)
+        assert (await owner.transport.call(p.KEEP_ALIVE, own, timeout_s=20)).ttl_us == 60_000_000

@@ -380,6 +380,10 @@ class StateMachine:
         """A session, unless it has ended."""
         return self._sessions.get(session)
 
+    def why_not_session(self, session: int, client: int) -> SteleError | None:
+        """Why a client may not use a session, if so: it has ended, or it is another's."""
+        return self._sessions.why_not(session, client)
+
     def lock(self, key: str) -> LockInfo:
         """Who holds the lock of a key and who waits for it."""
         return self._locks.info(key)
