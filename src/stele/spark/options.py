@@ -13,7 +13,7 @@ from __future__ import annotations
 import datetime
 import difflib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,8 +63,6 @@ ENCODINGS = ("utf8", "hex")
 
 METADATA_KEY = "stele"
 
-_CANONICAL = {name.lower(): name for name in READ_OPTIONS}
-
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
@@ -75,22 +73,7 @@ class ReadOptions:
     @staticmethod
     def parse(options: Mapping[str, str]) -> ReadOptions:
         """Options as Spark hands them over."""
-        given: dict[str, str] = {}
-        for name, value in options.items():
-            if name.lower() in CATALOG_PROPERTIES:
-                continue
-            known = _CANONICAL.get(name.lower().removeprefix(CATALOG_PREFIX))
-            if known is None:
-                near = difflib.get_close_matches(name.lower(), _CANONICAL, 1)
-                hint = f"; did you mean {_CANONICAL[near[0]]!r}?" if near else "."
-                raise InvalidArgument(
-                    f"format 'stele' has no option {name!r}{hint} It reads "
-                    f"{', '.join(READ_OPTIONS)}"
-                )
-            given[known] = value
-        for one, other in EXCLUSIVE:
-            if one in given and other in given:
-                raise InvalidArgument(f"the options {one!r} and {other!r} contradict: give one")
+        given = canonical(options, READ_OPTIONS, "reads")
         if "rowEncoding" in given and not {"startRow", "endRow"} & given.keys():
             raise InvalidArgument("the option 'rowEncoding' is for 'startRow' and 'endRow'")
         return ReadOptions(given)
@@ -98,15 +81,7 @@ class ReadOptions:
     @property
     def address(self) -> TableAddress:
         """Which table."""
-        if "path" in self.given:
-            return TableAddress.parse(self.given["path"])
-        missing = [name for name in ("db", "table") if name not in self.given]
-        if missing:
-            raise InvalidArgument(
-                f"format 'stele' needs the option {missing[0]!r}: give 'db' and 'table', or "
-                f"load('DIRECTORY#TABLE')"
-            )
-        return TableAddress.of(self.given["db"], self.given["table"])
+        return address_in(self.given)
 
     @property
     def lease_us(self) -> int:
@@ -166,6 +141,43 @@ class ReadOptions:
         address = self.address
         kept = {k: v for k, v in self.given.items() if k not in (*SECRETS, "path")}
         return {METADATA_KEY: json.dumps(kept | {"db": address.db, "table": address.table})}
+
+
+def canonical(options: Mapping[str, str], known: Sequence[str], does: str) -> dict[str, str]:
+    """Options as Spark hands them over, by their names; what is unknown or contradicts is refused.
+
+    ``does`` is what is done with them, for the sentence that refuses one.
+    """
+    names = {name.lower(): name for name in known}
+    given: dict[str, str] = {}
+    for name, value in options.items():
+        if name.lower() in CATALOG_PROPERTIES:
+            continue
+        found = names.get(name.lower().removeprefix(CATALOG_PREFIX))
+        if found is None:
+            near = difflib.get_close_matches(name.lower(), names, 1)
+            hint = f"; did you mean {names[near[0]]!r}?" if near else "."
+            raise InvalidArgument(
+                f"format 'stele' has no option {name!r}{hint} It {does} {', '.join(known)}"
+            )
+        given[found] = value
+    for one, other in EXCLUSIVE:
+        if one in given and other in given:
+            raise InvalidArgument(f"the options {one!r} and {other!r} contradict: give one")
+    return given
+
+
+def address_in(given: Mapping[str, str]) -> TableAddress:
+    """The table that options name."""
+    if "path" in given:
+        return TableAddress.parse(given["path"])
+    missing = [name for name in ("db", "table") if name not in given]
+    if missing:
+        raise InvalidArgument(
+            f"format 'stele' needs the option {missing[0]!r}: give 'db' and 'table', or "
+            f"load('DIRECTORY#TABLE')"
+        )
+    return TableAddress.of(given["db"], given["table"])
 
 
 def from_metadata(metadata: Mapping[str, Any]) -> dict[str, str]:
