@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from stele.errors import AlreadyExists, InvalidArgument, SteleError, Unavailable
+from stele.spark.jobs import cause
 from stele.spark.native import Frame
 from stele.spark.reading import TableLike, read, table_name
 
@@ -158,13 +159,6 @@ def export_error(reason: str, table: str, path: str) -> SteleError:
     if "DATA_SOURCE_NOT_FOUND" in reason:
         return InvalidArgument(
             f"Spark has no such format; it has parquet, orc, json, csv and what is installed: "
-            f"{_cause(reason)}"
+            f"{cause(reason)}"
         )
-    return Unavailable(f"table {table!r} was not exported to {path}: {_cause(reason)}")
-
-
-def _cause(reason: str) -> str:
-    """The line of a Java stack that says what happened: the innermost cause, or the first."""
-    lines = reason.strip().splitlines()
-    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
-    return [*lines[:1], *causes][-1]
+    return Unavailable(f"table {table!r} was not exported to {path}: {cause(reason)}")

@@ -58,3 +58,10 @@ def said_by_us(error: Exception) -> SteleError | None:
     if found is None or not isinstance(kind, type) or not issubclass(kind, SteleError):
         return None
     return kind(found[2].partition(" SQLSTATE:")[0].rstrip("'\" "))
+
+
+def cause(reason: str) -> str:
+    """The line of a Java stack that says what happened: the innermost cause, or the first."""
+    lines = reason.strip().splitlines()
+    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
+    return [*lines[:1], *causes][-1]

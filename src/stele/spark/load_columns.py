@@ -13,12 +13,15 @@ from stele.model.arrow_input import key_columns
 from stele.model.columns import Column
 from stele.model.key_codec import RAW_KEYS
 from stele.model.schema import Schema
-from stele.spark.load_task import OP, TIMESTAMP
+from stele.spark.load_cells import OP, TIMESTAMP
 from stele.spark.native_rows import TEXT_KEYS
 from stele.spark.row_sorter import ROW
 
 TIMES = ("timestamp", "timestamp_ntz", "bigint")
 """Types of Spark that can be the timestamp of a row; whole numbers are µs."""
+
+BARE = ("string", "binary", "void")
+"""Types of Spark that columns may have which the table does not declare."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +78,13 @@ def load_columns(
     for name in types:
         if name in (*key, timestamp, op):
             continue
-        column = str(_column(schema, name, family))
+        place = _column(schema, name, family)
+        if schema.typed_column(place) is None and types[name] not in BARE:
+            raise InvalidArgument(
+                f"column {name!r} is {types[name]}, and the table declares no type for {place}: "
+                f"declare one, or cast it to string or binary"
+            )
+        column = str(place)
         if column in data:
             raise InvalidArgument(f"{data[column]!r} and {name!r} are both column {column!r}")
         data[column] = name

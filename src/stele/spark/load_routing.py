@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+import pyarrow as pa
+
 ROWS_PER_PART = 2_000_000
 """Rows that one task sorts and writes, about: more tasks than processors if there are more."""
 
@@ -36,23 +39,29 @@ class Sampler:
         self._seen = 0
         self._rows: list[bytes] = []
 
-    def add(self, rows: Sequence[bytes]) -> None:
+    def add(self, rows: pa.Array) -> None:
         """More keys of the stream."""
         first = -self._seen % self._step
-        self._rows.extend(rows[first :: self._step])
+        chosen = pa.array(np.arange(first, len(rows), self._step))
+        self._rows.extend(rows.take(chosen).to_pylist())
         self._seen += len(rows)
         while len(self._rows) > 2 * self._samples:
             self._rows = self._rows[::2]
             self._step *= 2
 
     def samples(self) -> list[Sample]:
-        """What was kept."""
-        return [Sample(row, self._step) for row in self._rows]
+        """What was kept; together they speak for every key that was seen."""
+        last = self._seen - self._step * (len(self._rows) - 1)
+        sizes = [self._step] * (len(self._rows) - 1) + [last]
+        return [Sample(row, rows) for row, rows in zip(self._rows, sizes, strict=False)]
 
 
 def wanted_parts(rows: int, tablets: int, parallelism: int) -> int:
-    """How many parts a load of so many rows is cut into."""
-    return max(tablets, min(parallelism, max(1, rows)), -(-rows // ROWS_PER_PART))
+    """How many parts a load of so many rows is cut into: all processors are busy to the end."""
+    if rows <= parallelism:
+        return max(tablets, rows, 1)
+    rounds = -(-rows // (ROWS_PER_PART * parallelism))
+    return max(tablets, rounds * parallelism)
 
 
 def new_tablets(rows: int, parts: int) -> int:

@@ -14,38 +14,31 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import msgspec
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from stele.env.failpoints import declare, failpoint
-from stele.errors import InvalidCells
+from stele.env.ports import FileSystem
 from stele.kernels.block import Block
-from stele.model.arrays import flatten
-from stele.model.arrow_input import NullRule, from_wide_table
-from stele.model.cell_order import sort_cells
-from stele.model.cells import MUTATIONS, ROW_ERASURE_FAMILY, TIMESTAMP_MAX, Op, no_mutations
+from stele.model.arrow_input import NullRule
 from stele.model.columns import Column
 from stele.model.groups import Group
-from stele.model.mutations import stamp
 from stele.model.schema import Schema
 from stele.model.schema_json import schema_from_json
-from stele.spark.row_sorter import MEMORY_BYTES_MAX, ROW, RowSorter
+from stele.spark.load_cells import OP, group_cells
+from stele.spark.load_rows import NotPlain, PlainRows
+from stele.spark.row_sorter import MEMORY_BYTES_MAX, RowSorter
 from stele.spark.world import files_at
-from stele.storage.fragment_columns_writer import write_typed_fragment
+from stele.storage.fragment_columns_run import write_columns_run
+from stele.storage.fragment_columns_writer import Names, write_typed_fragment
 from stele.storage.fragment_format import FragmentInfo
 from stele.storage.fragment_options import FragmentOptions
 from stele.storage.import_files import ImportTicket, encode_files, writer_names
-from stele.storage.references import IMPORT_TXN
 
 AFTER_SORT = declare("spark.load.after_sort")
 AFTER_FILES = declare("spark.load.after_files")
-
-TIMESTAMP = "_timestamp"
-OP = "_op"
-PUT, DELETE = "put", "delete"
 
 CELLS_PER_BATCH = 131_072
 """Cells made at a time, about."""
@@ -63,6 +56,8 @@ class LoadTask(msgspec.Struct, frozen=True, kw_only=True):
     table: str
     schema_json: str
     nulls: NullRule
+    keys_are_encoded: bool = False
+    """Whether keys were encoded by us, and need no check."""
     memory_bytes_max: int = MEMORY_BYTES_MAX
 
 
@@ -101,84 +96,84 @@ def _write(
     names = writer_names(task.ticket.token, part, attempt)
     written: list[FragmentInfo] = []
     for group in schema.groups:
-        written += write_typed_fragment(
-            files,
-            "",
-            names,
-            _blocks(task, schema, group, sorter),
-            table=task.ticket.table,
-            columns=schema.typed_columns(group),
-            options=FragmentOptions(compression=group.compression, block_cells=group.block_cells),
-        )
+        work = _GroupWork(task, schema, group, sorter, _Place(files, names, task.ticket.table))
+        written += work.write()
     return written
 
 
-def _blocks(task: LoadTask, schema: Schema, group: Group, sorter: RowSorter) -> Iterator[Block]:
-    """The cells of one group, in order."""
-    for batch in sorter.batches():
-        cells = group_cells(batch, schema, group, task.nulls, task.ticket.timestamp)
-        if cells.num_rows:
-            yield Block.from_batch(cells)
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where files of a task go."""
+
+    files: FileSystem
+    names: Names
+    table: str
 
 
-def group_cells(
-    batch: pa.RecordBatch, schema: Schema, group: Group, nulls: NullRule, timestamp: int
-) -> pa.RecordBatch:
-    """``CELLS`` with txn 0 of the columns of a group, and its row erasures."""
-    names = batch.schema.names
-    mine = [name for name in names if ":" in name and _in_group(schema, group, name)]
-    times = [TIMESTAMP] if TIMESTAMP in names else []
-    if OP in names:
-        deletes = _is_delete(batch)
-        puts = batch.filter(pc.invert(deletes))
-        erased = _erasures(batch.filter(deletes))
-    else:
-        puts, erased = batch, None
-    mutations = no_mutations()
-    if mine and puts.num_rows:
-        wide = puts.select([ROW, *times, *mine])
-        mutations = from_wide_table(schema, wide, row=ROW, nulls=nulls)
-    if erased is not None and erased.num_rows:
-        united = pa.Table.from_batches([mutations, erased]).unify_dictionaries()
-        mutations = sort_cells(united.combine_chunks().to_batches()[0])
-    if not mutations.num_rows:
-        return stamp(mutations, timestamp)
-    cells = stamp(mutations, timestamp)
-    zeros = pa.array(np.full(cells.num_rows, IMPORT_TXN, np.int64))
-    return cells.set_column(cells.schema.get_field_index("txn"), cells.schema.field("txn"), zeros)
+@dataclass(frozen=True, slots=True)
+class _GroupWork:
+    """The rows of one group and where they go."""
 
+    task: LoadTask
+    schema: Schema
+    group: Group
+    sorter: RowSorter
+    place: _Place
 
-def _in_group(schema: Schema, group: Group, name: str) -> bool:
-    found = schema.group_of(Column.parse(name).family)
-    return found is not None and found.name == group.name
+    def write(self) -> tuple[FragmentInfo, ...]:
+        """Write them, as they are if they are plain, else as cells."""
+        names = self._names()
+        if OP not in names and not any(":" in name for name in names):
+            return ()
+        try:
+            return self._write_rows(names)
+        except NotPlain:
+            return self._write_cells(names)
 
+    def _names(self) -> list[str]:
+        """The columns of this group, with those that concern all of them."""
+        return [name for name in self.sorter.names if ":" not in name or self._is_mine(name)]
 
-def _is_delete(batch: pa.RecordBatch) -> pa.Array:
-    ops = batch.column(OP)
-    known = pc.is_in(ops, pa.array([PUT, DELETE]))
-    wrong = pc.index(known, pa.scalar(False)).as_py()
-    if wrong >= 0:
-        row = batch.column(ROW)[wrong].as_py()
-        raise InvalidCells(
-            f"the op of row {row[:64]!r} is {ops[wrong].as_py()!r}: it is 'put' or 'delete'"
+    def _is_mine(self, name: str) -> bool:
+        found = self.schema.group_of(Column.parse(name).family)
+        return found is not None and found.name == self.group.name
+
+    def _write_rows(self, names: list[str]) -> tuple[FragmentInfo, ...]:
+        plain = PlainRows(
+            self.schema,
+            self.schema.typed_columns(self.group),
+            self.task.nulls,
+            self.task.ticket.timestamp,
+            self.task.keys_are_encoded,
         )
-    return pc.equal(ops, DELETE)
+        return write_columns_run(
+            self.place.files,
+            "",
+            self.place.names,
+            plain.check(self.sorter.batches(names)),
+            table=self.place.table,
+            columns=plain.typed,
+            timestamp=plain.timestamp,
+            options=self._options,
+        )
 
+    def _write_cells(self, names: list[str]) -> tuple[FragmentInfo, ...]:
+        task = self.task
+        cells = (
+            group_cells(batch, self.schema, task.nulls, task.ticket.timestamp)
+            for batch in self.sorter.batches(names)
+        )
+        return write_typed_fragment(
+            self.place.files,
+            "",
+            self.place.names,
+            (Block.from_batch(batch) for batch in cells if batch.num_rows),
+            table=self.place.table,
+            columns=self.schema.typed_columns(self.group),
+            options=self._options,
+        )
 
-def _erasures(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """One erasure of each row, up to its timestamp if it has one."""
-    times = pa.array(np.full(rows.num_rows, TIMESTAMP_MAX, np.int64))
-    if TIMESTAMP in rows.schema.names:
-        times = pc.fill_null(rows.column(TIMESTAMP).cast(pa.int64()), TIMESTAMP_MAX)
-    asked = pa.table({ROW: rows.column(ROW), TIMESTAMP: times})
-    once = asked.group_by([ROW, TIMESTAMP]).aggregate([]).combine_chunks()
-    count = once.num_rows
-    empty = pa.array([b""] * count, pa.binary())
-    families = pa.DictionaryArray.from_arrays(
-        pa.array(np.zeros(count, np.int16)), pa.array([ROW_ERASURE_FAMILY], pa.utf8())
-    )
-    ops = pa.array(np.full(count, Op.ERASE_ROW, np.int8))
-    return pa.RecordBatch.from_arrays(
-        [flatten(once.column(ROW)), families, empty, flatten(once.column(TIMESTAMP)), ops, empty],
-        schema=MUTATIONS,
-    )
+    @property
+    def _options(self) -> FragmentOptions:
+        group = self.group
+        return FragmentOptions(compression=group.compression, block_cells=group.block_cells)

@@ -10,30 +10,25 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 import pyarrow as pa
 
-from stele.client.backend import TableBackend
 from stele.client.table import Table
 from stele.env.failpoints import declare, failpoint
-from stele.errors import InvalidArgument
+from stele.errors import InvalidArgument, SteleError, Unavailable
 from stele.model.arrow_input import NullRule, encoded_rows
 from stele.model.durations import parse_duration
 from stele.model.schema import Schema
 from stele.model.schema_json import schema_from_json, schema_to_json
-from stele.spark.jobs import begun_job
+from stele.spark.jobs import begun_job, cause, said_by_us
 from stele.spark.load_columns import LoadColumns, load_columns, quoted
-from stele.spark.load_routing import (
-    Sample,
-    Sampler,
-    even_cuts,
-    new_tablets,
-    part_number,
-    wanted_parts,
-)
+from stele.spark.load_cuts import Splits, find_cuts
+from stele.spark.load_progress import Show, Watch, chosen_show, row_counter
+from stele.spark.load_routing import part_number
 from stele.spark.load_task import MANIFEST, LoadTask, run_load
 from stele.spark.reading import TableLike, opened, parallelism
 from stele.spark.row_sorter import ROW
@@ -49,11 +44,7 @@ AFTER_COMMIT = declare("spark.load.after_commit")
 TTL_DEFAULT = "1h"
 """How long after the death of a driver its load is given up."""
 
-Splits = Literal["auto"] | Sequence[object]
-"""Keys at which the table is split first; ``auto``: an empty table is split by samples."""
-
 _KEY = "__stele_key"
-_SAMPLES = pa.schema([("row", pa.binary()), ("rows", pa.int64())])
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +74,7 @@ def bulk_load(
     job_id: str | None = None,
     splits: Splits = "auto",
     ttl: str = TTL_DEFAULT,
+    progress: bool | Show | None = None,
 ) -> Report:
     """Load a DataFrame into a table: all of it at one txn, or nothing of it.
 
@@ -90,11 +82,14 @@ def bulk_load(
     ``family:qualifier``, or as the schema declares them, or ``family`` says where they go.
     ``timestamp`` and ``op`` are columns with the time of a row's cells, and with ``'put'`` or
     ``'delete'``, which erases the row. ``nulls`` says what a null means: nothing (``skip``), or
-    that the column is erased (``delete``). Two loads with one ``job_id`` are one.
+    that the column is erased (``delete``). Two loads with one ``job_id`` are one. ``progress``
+    shows a bar, by default on a terminal and in a notebook; a function is called with a
+    :class:`LoadProgress` instead.
     """
     if nulls not in ("skip", "delete"):
         raise InvalidArgument(f"nulls is 'skip' or 'delete', not {nulls!r}")
     ttl_us = parse_duration(ttl, "ttl")
+    show = chosen_show(progress)
     started = CLOCK.monotonic_us()
     with opened(table) as (handle, _):
         schema = handle.schema
@@ -104,15 +99,36 @@ def bulk_load(
             if ticket.txn is not None:
                 return Report(ticket.job, ticket.txn, done_before=True)
             failpoint(AFTER_BEGIN)
-            frame = _canonical(df, schema, columns)
-            cuts = _cuts(spark, frame, handle, splits)
-            lines = _run(frame, columns, cuts, _task(handle, schema, ticket, nulls))
-            failpoint(AFTER_TASKS)
-            files = [info for line in lines for info in decode_files(bytes(line["files"]))]
-            txn = handle.core.backend.commit_import(ticket.job, ticket.token, files)
-            failpoint(AFTER_COMMIT)
+            counter = row_counter(spark)
+            with Watch(show, ticket, counter).shown() as watch, _told(ticket.job, handle.name):
+                frame = _canonical(df, schema, columns)
+                cuts = find_cuts(frame, handle, splits, parallelism(spark))
+                watch.loading(cuts.count)
+                task = _task(handle, ticket, columns, nulls)
+                lines = _run(frame, columns, cuts.rows, task, counter)
+                failpoint(AFTER_TASKS)
+                watch.publishing()
+                files = [info for line in lines for info in decode_files(bytes(line["files"]))]
+                txn = handle.core.backend.commit_import(ticket.job, ticket.token, files)
+                failpoint(AFTER_COMMIT)
+                watch.done()
     seconds = (CLOCK.monotonic_us() - started) / 1e6
     return _report(ticket, txn, lines, files, seconds)
+
+
+@contextmanager
+def _told(job: str, table: str) -> Iterator[None]:
+    """What Spark says of a failure as one sentence."""
+    try:
+        yield
+    except SteleError:
+        raise
+    except Exception as error:
+        said = said_by_us(error) or Unavailable(
+            f"job {job!r} has loaded nothing into table {table!r}, and can be run again: Spark "
+            f"says {cause(str(error))}"
+        )
+        raise said from error
 
 
 def _report(
@@ -139,13 +155,14 @@ def read_files(spark: Any, path: str, kind: str, options: Mapping[str, str]) -> 
         raise InvalidArgument(f"Spark cannot read {path!r} as {kind}: {error}") from error
 
 
-def _task(handle: Table, schema: Schema, ticket: ImportTicket, nulls: NullRule) -> bytes:
+def _task(handle: Table, ticket: ImportTicket, columns: LoadColumns, nulls: NullRule) -> bytes:
     return msgspec.msgpack.encode(
         LoadTask(
             ticket=ticket,
             table=handle.name,
-            schema_json=schema_to_json(schema).decode(),
+            schema_json=schema_to_json(handle.schema).decode(),
             nulls=nulls,
+            keys_are_encoded=not columns.key_is_bytes,
         )
     )
 
@@ -168,56 +185,9 @@ def _canonical(df: Any, schema: Schema, columns: LoadColumns) -> Any:
     return df.mapInArrow(encode, widened).selectExpr(*columns.selection(quoted(_KEY)))
 
 
-def _cuts(spark: Any, frame: Any, handle: Table, splits: Splits) -> list[bytes]:
-    """Where parts begin: the borders of tablets, and rows between them if tablets are few."""
-    backend = handle.core.backend
-    if splits != "auto":
-        for key in splits:
-            backend.split(handle.schema.key.to_bytes(key))
-    borders = _borders(backend)
-    workers = parallelism(spark)
-    if len(borders) + 1 >= workers and splits != "auto":
-        return borders
-    samples = _sample(frame)
-    rows = sum(sample.rows for sample in samples)
-    if splits == "auto" and not borders and _is_empty(backend):
-        parts = new_tablets(rows, wanted_parts(rows, 1, workers))
-        for key in even_cuts(samples, parts):
-            backend.split(key)
-        borders = _borders(backend)
-    parts = wanted_parts(rows, len(borders) + 1, workers)
-    if parts <= len(borders) + 1:
-        return borders
-    return sorted({*borders, *even_cuts(samples, parts)})
-
-
-def _borders(backend: TableBackend) -> list[bytes]:
-    return [tablet.rows.start for tablet in backend.tablets()][1:]
-
-
-def _is_empty(backend: TableBackend) -> bool:
-    return not any(tablet.fragments for tablet in backend.tablets())
-
-
-def _sample(frame: Any) -> list[Sample]:
-    """Keys of all partitions, each evenly spaced."""
-
-    def sample(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        sampler = Sampler()
-        for batch in batches:
-            sampler.add(batch.column(0).drop_null().to_pylist())
-        found = sampler.samples()
-        lines = [[one.row for one in found], [one.rows for one in found]]
-        yield pa.RecordBatch.from_arrays(
-            [pa.array(value, field.type) for value, field in zip(lines, _SAMPLES, strict=True)],
-            schema=_SAMPLES,
-        )
-
-    lines = frame.select(quoted(ROW)).mapInArrow(sample, spark_schema(_SAMPLES)).collect()
-    return [Sample(bytes(line["row"]), line["rows"]) for line in lines]
-
-
-def _run(frame: Any, columns: LoadColumns, cuts: list[bytes], task: bytes) -> list[Any]:
+def _run(
+    frame: Any, columns: LoadColumns, cuts: Sequence[bytes], task: bytes, counter: Any
+) -> list[Any]:
     """Move every row to its part, and let each part be written; what the tasks say."""
     if not hasattr(frame, "repartitionById"):
         raise InvalidArgument("bulk loads need Spark 4.1 or newer: pip install -U 'steledb[spark]'")
@@ -228,11 +198,18 @@ def _run(frame: Any, columns: LoadColumns, cuts: list[bytes], task: bytes) -> li
 
         context = TaskContext.get()
         assert context is not None, "a load runs in a task"
-        return run_load(task, batches, context.partitionId(), context.taskAttemptId())
+        counted = batches if counter is None else _counted(batches, counter)
+        return run_load(task, counted, context.partitionId(), context.taskAttemptId())
 
     keyed = _refusing_null_keys(frame, columns)
     moved = keyed.repartitionById(len(cuts) + 1, expr(part_number(quoted(ROW), cuts)))
     return list(moved.mapInArrow(load, spark_schema(MANIFEST)).collect())
+
+
+def _counted(batches: Iterator[pa.RecordBatch], counter: Any) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        counter.add(batch.num_rows)
+        yield batch
 
 
 def _refusing_null_keys(frame: Any, columns: LoadColumns) -> Any:

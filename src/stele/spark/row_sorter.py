@@ -2,18 +2,22 @@
 
 Batches are gathered until they reach the bound; then they are sorted and written as one run, an
 Arrow file in a directory of the task. Reading merges the runs a batch of each at a time: everything
-up to the smallest of their last keys can be handed on, sorted. What fits in memory stays there.
-It can be read more than once.
+up to the smallest of their last keys can be handed on, sorted. What fits in memory stays there, and
+only its order is computed: rows are moved once, when they are read, a batch at a time.
+It can be read more than once, and of some columns only.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from stele.errors import OutOfSpace
+from stele.spark.row_order import row_order
 
 ROW = "row"
 
@@ -30,51 +34,84 @@ class RowSorter:
     """Rows of a batch that is read: rows of one key are never divided, so it may be more."""
     memory_bytes_max: int = MEMORY_BYTES_MAX
     rows: int = 0
+    names: tuple[str, ...] = ()
+    """Of the columns, once there are rows."""
     _held: list[pa.RecordBatch] = field(default_factory=list)
     _held_bytes: int = 0
+    _ordered: _Ordered | None = None
     _runs: list[str] = field(default_factory=list)
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Take rows in any order."""
+        """Take rows in any order. All come before the first is read."""
+        assert self._ordered is None, "rows are read already"
         if not batch.num_rows:
             return
+        if self._held and self._held_bytes + batch.nbytes > self.memory_bytes_max:
+            self._spill()
         self.rows += batch.num_rows
+        self.names = tuple(batch.schema.names)
         self._held.append(batch)
         self._held_bytes += batch.nbytes
-        if self._held_bytes > self.memory_bytes_max:
-            self._spill()
 
     def _spill(self) -> None:
         path = os.path.join(self.directory, f"run-{len(self._runs)}.arrow")
-        table = _sorted(self._held)
-        with pa.OSFile(path, "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
-            writer.write_table(table, max_chunksize=self.batch_rows)
-        self._runs.append(path)
+        ordered = _Ordered.of(self._held)
         self._held, self._held_bytes = [], 0
+        try:
+            self._write(path, ordered)
+        except OSError as error:
+            raise OutOfSpace(
+                f"a task cannot sort its rows in {self.directory}: {error}; make room there, or "
+                f"point TMPDIR of the executors elsewhere"
+            ) from error
+        self._runs.append(path)
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """All rows in order, those of one key in one batch."""
-        streams = [_run(path) for path in self._runs]
+    def _write(self, path: str, ordered: _Ordered) -> None:
+        schema = ordered.batch.schema
+        with pa.OSFile(path, "wb") as file, pa.ipc.new_file(file, schema) as writer:
+            for batch in ordered.slices(self.names, self.batch_rows):
+                writer.write_batch(batch)
+
+    def batches(self, columns: Sequence[str] = ()) -> Iterator[pa.RecordBatch]:
+        """All rows in order, those of one key in one batch; of ``row`` and some columns, or all."""
+        names = list(columns or self.names)
         if self._held:
-            self._held = [_sorted(self._held).combine_chunks().to_batches()[0]]
-            streams.append(_slices(self._held[0], self.batch_rows))
+            self._ordered = _Ordered.of(self._held)
+            self._held = []
+        streams = [_run(path, names) for path in self._runs]
+        if self._ordered is not None:
+            streams.append(self._ordered.slices(names, self.batch_rows))
         return _whole_keys(_merged(streams))
 
 
-def _sorted(batches: Iterable[pa.RecordBatch]) -> pa.Table:
-    table = pa.Table.from_batches(list(batches))
-    return table.take(pc.sort_indices(table.column(ROW)))
+@dataclass(frozen=True, slots=True)
+class _Ordered:
+    """Rows and the order in which they are read."""
+
+    batch: pa.RecordBatch
+    order: pa.Array
+
+    @staticmethod
+    def of(batches: Sequence[pa.RecordBatch]) -> _Ordered:
+        whole = _joined(batches)
+        return _Ordered(whole, pa.array(row_order(whole.column(ROW))))
+
+    def slices(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        chosen = self.batch.select(list(columns))
+        for at in range(0, len(self.order), rows):
+            yield chosen.take(self.order.slice(at, rows))
 
 
-def _run(path: str) -> Iterator[pa.RecordBatch]:
+def _run(path: str, columns: list[str]) -> Iterator[pa.RecordBatch]:
     with pa.memory_map(path) as file:
         reader = pa.ipc.open_file(file)
         for number in range(reader.num_record_batches):
-            yield reader.get_batch(number)
+            yield reader.get_batch(number).select(columns)
 
 
-def _slices(batch: pa.RecordBatch, rows: int) -> Iterator[pa.RecordBatch]:
-    return (batch.slice(at, rows) for at in range(0, batch.num_rows, rows))
+def _first(batch: pa.RecordBatch) -> bytes:
+    row: bytes = batch.column(ROW)[0].as_py()
+    return row
 
 
 def _last(batch: pa.RecordBatch) -> bytes:
@@ -98,25 +135,30 @@ def _merged(streams: list[Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]
             if following is not None:
                 left.append((following, stream))
         heads = left
-        yield from _sorted(due).combine_chunks().to_batches()
+        whole = _joined(due)
+        yield whole.take(pa.array(row_order(whole.column(ROW))))
 
 
 def _whole_keys(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The same rows, cut only where a key ends."""
-    kept: list[pa.RecordBatch] = []
+    before: pa.RecordBatch | None = None
     for batch in batches:
-        last = _last(batch)
-        cut = pc.index(batch.column(ROW), pa.scalar(last, pa.binary())).as_py()
+        if before is None:
+            before = batch
+            continue
+        last = _last(before)
+        if last != _first(batch):
+            yield before
+            before = batch
+            continue
+        cut = pc.index(before.column(ROW), pa.scalar(last, pa.binary())).as_py()
         if cut:
-            yield _joined([*kept, batch.slice(0, cut)])
-            kept = []
-        elif kept and _last(kept[-1]) != last:
-            yield _joined(kept)
-            kept = []
-        kept.append(batch.slice(cut))
-    if kept:
-        yield _joined(kept)
+            yield before.slice(0, cut)
+        before = _joined([before.slice(cut), batch])
+    if before is not None:
+        yield before
 
 
-def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+def _joined(batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
+    several = list(batches)
+    return several[0] if len(several) == 1 else pa.concat_batches(several)

@@ -9,7 +9,7 @@ import pytest
 import stele
 from stele.coordination.records import JobState
 from stele.errors import InvalidCells, Unavailable
-from stele.spark.jobs import begun_job, raise_ours, said_by_us
+from stele.spark.jobs import begun_job, cause, raise_ours, said_by_us
 from stele.spark.pinning import KEEPER
 
 HOUR_US = 3_600_000_000
@@ -56,3 +56,9 @@ def test_our_sentence_comes_out_of_sparks() -> None:
     assert said_by_us(Unavailable("ours already")) is None
     with pytest.raises(InvalidCells, match="twice"):
         raise_ours(wrapped)
+
+
+def test_the_innermost_cause_is_what_happened() -> None:
+    stack = "Job aborted\n at x\nCaused by: a.B: outer\n at y\nCaused by: c.D: inner\n at z"
+    assert cause(stack) == "c.D: inner"
+    assert cause("one line") == "one line"

@@ -51,6 +51,11 @@ def test_keys_that_spark_cannot_encode() -> None:
             {"row": "id", "family": "info"},
             "are both column 'info:v'",
         ),
+        (
+            {"id": "string", "info:v": "int"},
+            {"row": "id"},
+            "'info:v' is int, and the table declares",
+        ),
         (TYPES, {"row": "id", "timestamp": "name", "family": "info"}, "timestamps are"),
         (TYPES, {"row": "id", "op": "t", "family": "info"}, "an op is text"),
     ],

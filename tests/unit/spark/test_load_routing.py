@@ -77,10 +77,10 @@ def test_a_sampler_keeps_few_keys_for_all_of_them(count: int) -> None:
     sampler = Sampler(10)
     rows = [b"%04d" % n for n in range(count)]
     for start in range(0, count, 7):
-        sampler.add(pa.array(rows[start : start + 7]).to_pylist())
+        sampler.add(pa.array(rows[start : start + 7]))
     samples = sampler.samples()
     assert len(samples) <= 20
-    assert count <= sum(sample.rows for sample in samples) <= count + max(1, count // 10)
+    assert sum(sample.rows for sample in samples) == count
     assert [sample.row for sample in samples] == rows[:: samples[0].rows if samples else 1]
 
 
@@ -88,6 +88,6 @@ def test_how_many_parts_and_tablets() -> None:
     assert wanted_parts(0, 1, 8) == 1
     assert wanted_parts(100, 3, 8) == 8
     assert wanted_parts(100, 30, 8) == 30
-    assert wanted_parts(100 * ROWS_PER_PART, 1, 8) == 100
+    assert wanted_parts(100 * ROWS_PER_PART, 1, 8) == 104, "no processor is idle in the last round"
     assert new_tablets(10, 8) == 1
     assert new_tablets(100 * ROWS_PER_NEW_TABLET, 8) == 8

@@ -9,12 +9,11 @@ import pyarrow as pa
 import pytest
 
 from stele.env.posix import PosixFileSystem
-from stele.errors import InvalidCells
-from stele.model.cells import Cell, Op, batch_to_cells
+from stele.model.cells import Cell, batch_to_cells
 from stele.model.groups import Group
 from stele.model.schema import Schema
 from stele.model.schema_json import schema_to_json
-from stele.spark.load_task import LoadTask, group_cells, run_load
+from stele.spark.load_task import LoadTask, run_load
 from stele.storage.fragment_reader import FragmentReader
 from stele.storage.import_files import ImportTicket, decode_files, token_of
 
@@ -66,21 +65,3 @@ def test_no_rows_no_files(tmp_path: Path) -> None:
     assert list(run_load(task(tmp_path), iter([]), 0, 0)) == []
     assert list(run_load(task(tmp_path), iter([wide(0)]), 0, 0)) == []
     assert list(tmp_path.iterdir()) == []
-
-
-def test_deletes_go_into_every_group_once() -> None:
-    batch = pa.RecordBatch.from_arrays(
-        [
-            pa.array([b"a", b"a", b"b"]),
-            pa.array(["delete", "delete", "put"]),
-            pa.array([1, 1, 2], pa.int64()),
-        ],
-        names=["row", "_op", "info:age"],
-    )
-    for group in SCHEMA.groups:
-        cells = batch_to_cells(group_cells(batch, SCHEMA, group, "skip", 5))
-        assert [cell.row for cell in cells if cell.op is Op.ERASE_ROW] == [b"a"]
-        assert sum(cell.op is Op.PUT for cell in cells) == (group.name == "hot")
-    wrong = batch.set_column(1, "_op", pa.array(["put", "drop", "put"]))
-    with pytest.raises(InvalidCells, match="row b'a' is 'drop'"):
-        group_cells(wrong, SCHEMA, SCHEMA.groups[0], "skip", 5)

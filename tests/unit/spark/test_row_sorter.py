@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stele.errors import OutOfSpace
 from stele.spark.row_sorter import RowSorter
 
 
@@ -57,3 +58,19 @@ def test_what_does_not_fit_goes_to_disk(tmp_path: Path) -> None:
         )
     assert len(list(tmp_path.iterdir())) > 3
     assert sum(one.num_rows for one in sorter.batches()) == 4_000
+
+
+def test_a_directory_that_takes_nothing_is_named(tmp_path: Path) -> None:
+    sorter = RowSorter(str(tmp_path / "gone"), 100, 1)
+    sorter.add(batch([(b"a", 1)]))
+    with pytest.raises(OutOfSpace, match=r"gone.*TMPDIR"):
+        sorter.add(batch([(b"b", 2)]))
+
+
+def test_some_columns_only(tmp_path: Path) -> None:
+    for memory in (1, 1 << 20):
+        sorter = RowSorter(str(tmp_path), 100, memory)
+        for number in range(3):
+            sorter.add(batch([(b"%d" % (number * 7 % 3), number)]))
+        found = pa.Table.from_batches(sorter.batches(["row"]))
+        assert found.to_pydict() == {"row": [b"0", b"1", b"2"]}
