@@ -215,6 +215,12 @@ class ModelTable:
     def release_pin(self, lease: str) -> None:
         assert lease
 
+    def look_for_changes(self, since: int) -> tuple[int, bool]:
+        return self.durable_txn(), any(cell.txn > since for cell in self.cells)
+
+    def pin_changes(self, since: int, until: int | None, ttl_us: int) -> ReadPlan:
+        raise Unavailable(f"the model has no files to pin: {since}, {until}, {ttl_us}")
+
     def begin_import(self, job: str, ttl_us: int) -> ImportTicket:
         raise Unavailable(f"the model takes no files: {job}, {ttl_us}")
 

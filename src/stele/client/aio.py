@@ -15,6 +15,7 @@ from stele.client.aio_scan import AsyncScan
 from stele.client.aio_waiting import Workers, durable, insist
 from stele.client.backend import TableInfo, TabletInfo
 from stele.client.bulk import InputShape
+from stele.client.changes import Changes
 from stele.client.closing import AsyncClosing
 from stele.client.database import Database
 from stele.client.encoder import Columns, Key, Values
@@ -320,6 +321,11 @@ class AsyncTable:
         """The table's Parquet files for other tools; see ``Table.files``. What is returned is for
         a plain ``with``: reading files takes a thread anyway."""
         return await self._workers.run(self._table.files, at=at, lease=lease)
+
+    async def changes(self, since: At = 0, until: At = None, **arguments: Any) -> Changes:
+        """What changed between two moments; see ``Table.changes``. What is returned is for a plain
+        ``with``: reading files takes a thread anyway."""
+        return await self._workers.run(self._table.changes, since, until, **arguments)
 
     async def snapshot(self, name: str) -> int:
         """Keep the table as it is now readable under ``name``."""

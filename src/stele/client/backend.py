@@ -173,6 +173,16 @@ class TableBackend(Protocol):
     def release_pin(self, lease: str) -> None:
         """End a pin: its files may go. Idempotent."""
 
+    def look_for_changes(self, since: int) -> tuple[int, bool]:
+        """Up to which txn changes can be told now, and whether there may be any after ``since``."""
+
+    def pin_changes(self, since: int, until: int | None, ttl_us: int) -> ReadPlan:
+        """Hold the changes after ``since`` up to ``until`` (now: ``None``), as :meth:`pin` does.
+
+        The plan answers reads at every txn from ``since`` on; from 0 on, as far back as history
+        reaches. ``SnapshotTooOld`` when some of the changes may be forgotten.
+        """
+
     def begin_import(self, job: str, ttl_us: int) -> ImportTicket:
         """Begin a job, or a new attempt at it: where its files go and how they are called.
 

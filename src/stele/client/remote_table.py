@@ -223,6 +223,16 @@ class RemoteTable:
         """End a pin."""
         self._ask(protocol.RELEASE_PIN, protocol.PinName(self.id, lease))
 
+    def look_for_changes(self, since: int) -> tuple[int, bool]:
+        """Up to which txn changes can be told, and whether there may be any after ``since``."""
+        found = self._ask(protocol.LOOK_FOR_CHANGES, protocol.TableTxn(self.id, since))
+        return found.txn, found.changed
+
+    def pin_changes(self, since: int, until: int | None, ttl_us: int) -> ReadPlan:
+        """Hold the changes of a range and learn in which files they are."""
+        request = protocol.PinChanges(self.id, since, ttl_us, until)
+        return decode_plan(self._operate(protocol.PIN_CHANGES, request).plan)
+
     def begin_import(self, job: str, ttl_us: int) -> ImportTicket:
         """Begin a job. Asked twice, the second attempt is the one that counts."""
         request = protocol.BeginImport(self.id, job, ttl_us)

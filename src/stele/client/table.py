@@ -14,6 +14,7 @@ import msgspec
 from stele.client.backend import TabletInfo
 from stele.client.batch import Batch
 from stele.client.bulk import InputShape, write
+from stele.client.changes import Changes, table_changes
 from stele.client.encoder import Columns, Key, Values
 from stele.client.rows import Rows
 from stele.client.scan import Scan, Shape
@@ -29,6 +30,7 @@ from stele.model.columns import Column, ColumnSelection
 from stele.model.predicates import CellSpec, ReadSpec, ScanMode, ScanSpec
 from stele.model.row import ColumnName, Row
 from stele.model.schema import Schema
+from stele.storage.change_lines import ChangeMode
 
 SAMPLES_DEFAULT = 15
 """Keys that cut a table into sixteen parts."""
@@ -319,6 +321,26 @@ class Table:
         They stay until they are released, at the end of a ``with``, or ``lease`` is over.
         """
         return table_files(self.core, self.core.cell_spec(None, 1, None, (), None, at).at, lease)
+
+    def changes(
+        self,
+        since: At = 0,
+        until: At = None,
+        *,
+        rows: object = None,
+        columns: Columns = None,
+        mode: ChangeMode = "net",
+        shape: Shape = "cells",
+        versions: int | None = 1,
+        lease: str = "1h",
+    ) -> Changes:
+        """What was committed after ``since`` up to ``until`` or now: txns, times or snapshots.
+
+        ``mode="net"`` compares the two moments, ``mode="all"`` tells every mutation, by rising
+        txn. From ``since=0`` on all that is there is told as new. They can be read until they are
+        released, at the end of a ``with``, or ``lease`` is over.
+        """
+        return table_changes(self.core, since, until, rows, columns, mode, shape, versions, lease)
 
     # Snapshots.
 

@@ -36,6 +36,7 @@ from stele.model.schema import Schema
 from stele.model.schema_json import schema_from_json, schema_to_json
 from stele.storage.references import Reference
 from stele.tablet.active_reads import ActiveReads
+from stele.tablet.change_feed import ChangeFeed
 from stele.tablet.changes import Regroup
 from stele.tablet.config import ConfigEdit, TabletConfig
 from stele.tablet.config_writer import NOTHING_WAS_SAVED
@@ -96,6 +97,7 @@ class EmbeddedBackend:
             store.leasing,
             os.path.join(path, store.user.fragments.directory),
         )
+        self.changes = ChangeFeed(store.user, self.pins)
         self.imports = Imports(store.user, store.coordination, self.pins.location)
         self.numbered = NumberedWrites(store.user, self.imports)
         self.maintenance = Maintenance(store.user, self.advance_horizon, self.new_tablet_id)

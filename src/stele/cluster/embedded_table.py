@@ -342,6 +342,14 @@ class EmbeddedTable:
         self._backend.check_open()
         return self._backend.numbered.last(self._state, writer)
 
+    def look_for_changes(self, since: int) -> tuple[int, bool]:
+        self._backend.check_open()
+        return self._backend.changes.look(self._state, since)
+
+    def pin_changes(self, since: int, until: int | None, ttl_us: int) -> ReadPlan:
+        self._backend.check_open()
+        return self._backend.changes.pin(self._state, since, until, ttl_us)
+
     def begin_import(self, job: str, ttl_us: int) -> ImportTicket:
         self._backend.check_open()
         new = self._backend.imports.begin_new(self._state, job, ttl_us)

@@ -182,6 +182,29 @@ class PinnedPlan(msgspec.Struct, frozen=True):
     plan: bytes
 
 
+class TableTxn(msgspec.Struct, frozen=True):
+    """A table at a moment."""
+
+    table: str
+    txn: int
+
+
+class ChangesFound(msgspec.Struct, frozen=True):
+    """How far changes can be told, and whether there may be any."""
+
+    txn: int
+    changed: bool
+
+
+class PinChanges(msgspec.Struct, frozen=True):
+    """Hold the changes of a table after one txn up to another, or now, for so long."""
+
+    table: str
+    since: int
+    ttl_us: int
+    until: int | None = None
+
+
 class PinName(msgspec.Struct, frozen=True):
     """A pin of a table; ``ttl_us`` is for how long to renew it."""
 
@@ -460,6 +483,12 @@ SNAPSHOTS = TABLES.unary("snapshots", 42, request=TableId, response=Snapshots, p
 PIN = TABLES.unary("pin", 50, request=PinTable, response=PinnedPlan, permission=_READ)
 RENEW_PIN = TABLES.unary("renew-pin", 51, request=PinName, response=PinEnd, permission=_READ)
 RELEASE_PIN = TABLES.unary("release-pin", 52, request=PinName, response=Nothing, permission=_READ)
+LOOK_FOR_CHANGES = TABLES.unary(
+    "look-for-changes", 53, request=TableTxn, response=ChangesFound, permission=_READ
+)
+PIN_CHANGES = TABLES.unary(
+    "pin-changes", 54, request=PinChanges, response=PinnedPlan, permission=_READ
+)
 
 BEGIN_IMPORT = TABLES.unary(
     "begin-import", 60, request=BeginImport, response=ImportBegun, permission=_WRITE

@@ -65,13 +65,24 @@ class PlanReader:
         self, references: Iterable[Reference], keys: Sequence[bytes], spec: CellSpec
     ) -> Iterator[pa.RecordBatch]:
         """The cells of single rows, given in order; only blocks that may hold any are read."""
-        view = self._view(spec)
-        if view.columns.is_empty or not keys:
-            return
-        inside = restrict(references, RowRange(keys[0], keys[-1] + b"\0"), view.columns)
-        streams = [self._rows(run, spec.columns, keys) for run in runs(file_references(inside))]
+        yield from self.resolve_rows(self.row_streams(references, keys, spec), keys, spec)
+
+    def row_streams(
+        self, references: Iterable[Reference], keys: Sequence[bytes], spec: CellSpec
+    ) -> list[Iterator[Source]]:
+        """What has to be merged for single rows, given in order."""
+        columns = self._view(spec).columns
+        if columns.is_empty or not keys:
+            return []
+        inside = restrict(references, RowRange(keys[0], keys[-1] + b"\0"), columns)
+        return [self._rows(run, spec.columns, keys) for run in runs(file_references(inside))]
+
+    def resolve_rows(
+        self, streams: Sequence[Iterable[Source]], keys: Sequence[bytes], spec: CellSpec
+    ) -> Iterator[pa.RecordBatch]:
+        """The cells that single rows have in these streams at this reader's txn."""
         wanted = pa.array(keys, pa.binary())
-        for selection in merge_streams(streams, read_rule(view)):
+        for selection in merge_streams(streams, read_rule(self._view(spec))):
             for block in filter_cells(selection, spec)[0].gather():
                 batch = block.batch
                 chosen = batch.filter(pc.is_in(batch.column("row"), value_set=wanted))

@@ -50,6 +50,9 @@ class ReadPlan(msgspec.Struct, frozen=True, kw_only=True):
     """What the table was called when the plan was made."""
     schema_json: str
     txn: Int64
+    first_txn: Int64 | None = None
+    """From here to ``txn`` the files have every mutation, and answer a read at any txn; ``None``
+    where nobody asked for more than ``txn`` itself."""
     lease: str
     """What renews or releases the pin."""
     expires_us: Int64

@@ -84,32 +84,52 @@ class Pins:
         self.location = location
 
     def pin(
-        self, state: TableState, at: int | None, ttl_us: int, name: str | None = None
+        self,
+        state: TableState,
+        at: int | None,
+        ttl_us: int,
+        name: str | None = None,
+        since: int | None = None,
     ) -> ReadPlan:
         """Hold a table at a txn, or as it is now, and say which files it consists of.
 
-        ``SnapshotTooOld`` when history does not reach back to ``at``; ``AlreadyExists`` when there
-        is a pin of that name.
+        With ``since`` its history from there on is held too; from 0 on, all that is left of it.
+        ``SnapshotTooOld`` when history does not reach back to ``at``, or to ``since``;
+        ``AlreadyExists`` when there is a pin of that name.
         """
         name = name or self._engine.world.random.bytes(8).hex()
         lease = LeaseRecord(_lease_name(state.id, name), state.id, 0, 0, None, 0)
+        oldest = since or at
         while True:
             try:
-                return self._pin(state, at, lease, check_ttl(ttl_us))
+                return self._pin(state, at, lease, check_ttl(ttl_us), since)
             except SnapshotTooOld:
                 # History or a truncation passed between two steps: only a wish for the past fails.
-                if at is not None:
+                if oldest is not None and (since != 0 or oldest < self.history_of(state)):
                     raise
 
-    def _pin(self, state: TableState, at: int | None, lease: LeaseRecord, ttl_us: int) -> ReadPlan:
+    def history_of(self, state: TableState) -> int:
+        """Where the history of a table begins."""
+        floors = (config.history_floor for config in state.layout.tablets)
+        return max(self._coordination.horizon(state.id), state.history_floor, *floors)
+
+    def _pin(
+        self,
+        state: TableState,
+        at: int | None,
+        lease: LeaseRecord,
+        ttl_us: int,
+        since: int | None,
+    ) -> ReadPlan:
         txn = self._txn(at)
+        first_txn = txn if since is None else since or min(txn, self.history_of(state))
         await_import(self._engine, state, txn)
         blocks = state.view().memory.blocks(txn)
         now_us = self._engine.world.clock.now_us()
         with self._leasing:
             lease = msgspec.structs.replace(
                 lease,
-                txn=txn,
+                txn=first_txn,
                 meta_txn=self._meta.durable_txn(),
                 created_us=now_us,
                 expires_us=now_us + ttl_us,
@@ -117,7 +137,7 @@ class Pins:
             self._coordination.grant_lease(lease)
         failpoint(AFTER_LEASE)
         try:
-            return self._resolve(state, lease, blocks)
+            return self._resolve(state, lease, txn, blocks)
         except Exception:
             self._coordination.release_lease(lease.name)
             raise
@@ -130,7 +150,9 @@ class Pins:
             engine.reach(at)
         return at
 
-    def _resolve(self, state: TableState, lease: LeaseRecord, blocks: Sequence[Block]) -> ReadPlan:
+    def _resolve(
+        self, state: TableState, lease: LeaseRecord, txn: int, blocks: Sequence[Block]
+    ) -> ReadPlan:
         """Everything but the lease, which is held."""
         schema = state.layout.schema
         configs = self._meta.configs(state.id, lease.meta_txn)
@@ -152,7 +174,8 @@ class Pins:
             table=state.id,
             name=state.name,
             schema_json=schema_to_json(schema).decode(),
-            txn=lease.txn,
+            txn=txn,
+            first_txn=lease.txn,
             lease=lease.name,
             expires_us=lease.expires_us,
             tablets=tuple(_tablet(fragments, schema, config, tail) for config in configs),

@@ -42,6 +42,8 @@ class TabletMethods:
             protocol.PIN.handled_by(self._pin),
             protocol.RENEW_PIN.handled_by(self._renew_pin),
             protocol.RELEASE_PIN.handled_by(self._release_pin),
+            protocol.LOOK_FOR_CHANGES.handled_by(self._look_for_changes),
+            protocol.PIN_CHANGES.handled_by(self._pin_changes),
             protocol.BEGIN_IMPORT.handled_by(self._begin_import),
             protocol.RENEW_IMPORT.handled_by(self._renew_import),
             protocol.COMMIT_IMPORT.handled_by(self._commit_import),
@@ -124,6 +126,22 @@ class TabletMethods:
     async def _release_pin(self, _context: Context, request: protocol.PinName) -> protocol.Nothing:
         await self._on_table(request.table, lambda table: table.release_pin(request.lease))
         return protocol.Nothing()
+
+    async def _look_for_changes(
+        self, _context: Context, request: protocol.TableTxn
+    ) -> protocol.ChangesFound:
+        found = await self._on_table(
+            request.table, lambda table: table.look_for_changes(request.txn)
+        )
+        return protocol.ChangesFound(*found)
+
+    async def _pin_changes(
+        self, _context: Context, request: protocol.PinChanges
+    ) -> protocol.PinnedPlan:
+        def pin(table: TableBackend) -> bytes:
+            return encode_plan(table.pin_changes(request.since, request.until, request.ttl_us))
+
+        return protocol.PinnedPlan(await self._on_table(request.table, pin))
 
     async def _begin_import(
         self, _context: Context, request: protocol.BeginImport
