@@ -144,10 +144,15 @@ class AsyncMetastore(AsyncClosing):
         compares: tuple[Compare, ...] = (),
         otherwise: tuple[Operation, ...] = (),
     ) -> ExecuteResponse:
-        await self.sequence.be_born(self.transport, seconds(timeout))
-        with self.sequence.next() as identity:
+        sequence, timeout_s = self.sequence, seconds(timeout)
+        if not sequence.is_born:
+            await sequence.be_born(self.transport, timeout_s)
+        identity = sequence.begin()
+        try:
             request = ExecuteRequest(identity, then, compares, otherwise)
-            return await self.transport.call(EXECUTE, request, timeout_s=seconds(timeout))
+            return await self.transport.call(EXECUTE, request, timeout_s=timeout_s)
+        finally:
+            sequence.end(identity)
 
     async def index(self, *, timeout: Timeout = None) -> int:
         """An index that holds everything that was acknowledged before: to read or watch from."""

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
+from stele.client.metastore_gathering import gatherings
 from stele.client.metastore_keeper import keep_session
 from stele.client.metastore_route import Route
 from stele.client.metastore_transport import Lost
@@ -80,6 +82,7 @@ class ClusterTransport:
         self._channels: dict[tuple[str, int], Channel] = {}
         self._watches: list[int] = []
         self._keepers: set[asyncio.Task[None]] = set()
+        self._gatherings = gatherings(self._attempt, self._loop)
         self._closed = False
 
     async def call(
@@ -90,8 +93,32 @@ class ClusterTransport:
         timeout_s: float,
         attempt_s: float = ATTEMPT_S,
     ) -> Resp:
-        """Ask until a node that leads has answered, or the time is over."""
-        deadline_s = self._loop.time() + timeout_s
+        """Ask until a node that leads has answered, or the time is over. What many tasks ask at
+        the same moment goes out together."""
+        alone = partial(self._call_alone, method, request, timeout_s, attempt_s, self._loop.time())
+        gathering = self._gatherings.get(method.number)
+        if gathering is None or timeout_s < attempt_s:
+            return await alone()
+        answer: Resp = await gathering.ask(request, alone)
+        return answer
+
+    async def _attempt(self, method: Unary[Req, Resp], request: Req) -> Resp:
+        address = self.route.current
+        try:
+            return await self.channel(address).call(method, request, timeout_s=ATTEMPT_S)
+        except TRIED_AGAIN as error:
+            self.after(error, address, 1)
+            raise
+
+    async def _call_alone(
+        self,
+        method: Unary[Req, Resp],
+        request: Req,
+        timeout_s: float,
+        attempt_s: float,
+        began_s: float,
+    ) -> Resp:
+        deadline_s = began_s + timeout_s
         refusals = 0
         while True:
             address = self.route.current

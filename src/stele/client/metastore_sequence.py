@@ -50,9 +50,13 @@ class RequestNumbers:
             asked = ReadIndexRequest()
             self._born = (await transport.call(READ_INDEX, asked, timeout_s=timeout_s)).index
 
-    @contextmanager
-    def next(self) -> Iterator[Identity]:
-        """The identity of a request, for as long as it waits for its answer."""
+    @property
+    def is_born(self) -> bool:
+        """Whether the index is known."""
+        return self._born > 0
+
+    def begin(self) -> Identity:
+        """The identity of a request, which waits for its answer until ``end``."""
         waiting = self._waiting
         if len(waiting) >= WAITING_MAX:
             raise Throttled(
@@ -60,7 +64,17 @@ class RequestNumbers:
             )
         number = next(self._numbers)
         waiting[number] = None
+        return Identity(self.client, number, next(iter(waiting), number) - 1, self._born)
+
+    def end(self, identity: Identity) -> None:
+        """It waits no more."""
+        del self._waiting[identity.sequence]
+
+    @contextmanager
+    def next(self) -> Iterator[Identity]:
+        """``begin`` and ``end`` around what is done under the identity."""
+        identity = self.begin()
         try:
-            yield Identity(self.client, number, next(iter(waiting), number) - 1, self._born)
+            yield identity
         finally:
-            del waiting[number]
+            self.end(identity)

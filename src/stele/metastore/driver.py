@@ -103,6 +103,14 @@ class Driver:
         self._shell.wake()
         return waiter
 
+    def write_many(self, payloads: tuple[bytes, ...], convert: Convert) -> Any:
+        """Several commands; ``convert`` gets the list of their answers, refusals among them."""
+        request = self._next()
+        waiter = self._wait(request, convert)
+        self.node.handle(e.WriteMany(request, payloads))
+        self._shell.wake()
+        return waiter
+
     def read(self, look_up: Callable[[], Any]) -> Any:
         """Look something up in a state that holds all that was acknowledged before."""
         request = self._next()

@@ -65,6 +65,14 @@ class Write(msgspec.Struct, frozen=True, gc=False):
     payload: bytes
 
 
+class WriteMany(msgspec.Struct, frozen=True, gc=False):
+    """Several commands that came together. Answered with a list of what the state machine said to
+    each, once all of them are applied; or refused as a whole."""
+
+    request: int
+    payloads: tuple[bytes, ...]
+
+
 class Read(msgspec.Struct, frozen=True, gc=False):
     """A linearizable read, at any member. Comes back in ``Instructions.reads``, or refused."""
 
@@ -181,6 +189,7 @@ Event = (
     | PeerMessage
     | PeerUnreachable
     | Write
+    | WriteMany
     | Read
     | KeepAlive
     | ChangeMembership

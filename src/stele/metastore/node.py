@@ -18,7 +18,7 @@ What makes it fast: everything of one turn shares one proposal, one context, one
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -103,7 +103,7 @@ class Node:
 
         self._log_start = status.first_index
         self._leading_term = 0
-        self._writes: list[e.Write] = []
+        self._writes: list[e.Write | e.WriteMany] = []
         self._out = Outbox()
         self._stop_told = False
         self._state_sync_under_way = False
@@ -161,7 +161,7 @@ class Node:
 
     # Clients.
 
-    def _on_write(self, event: e.Write) -> None:
+    def _on_write(self, event: e.Write | e.WriteMany) -> None:
         self._writes.append(event)
 
     def _on_read(self, event: e.Read) -> None:
@@ -184,27 +184,36 @@ class Node:
             return
         writes, self._writes = self._writes, []
         try:
-            proposed = self.core.propose([write.payload for write in writes])
+            self._propose(writes)
         except (Throttled, LimitExceeded) as refusal:
             self._propose_one_by_one(writes, refusal)
         except (RetryLater, RetryElsewhere) as refusal:
             for write in writes:
                 self._out.refuse(write.request, refusal)
-        else:
-            self._pending.add(proposed, [write.request for write in writes])
 
-    def _propose_one_by_one(self, writes: list[e.Write], refusal: SteleError) -> None:
+    def _propose(self, writes: Sequence[e.Write | e.WriteMany]) -> None:
+        payloads: list[bytes] = []
+        requests: list[tuple[int, int | None]] = []
+        for write in writes:
+            if type(write) is e.WriteMany:
+                payloads += write.payloads
+                requests.append((write.request, len(write.payloads)))
+            else:
+                assert type(write) is e.Write
+                payloads.append(write.payload)
+                requests.append((write.request, None))
+        self._pending.add(self.core.propose(payloads), requests)
+
+    def _propose_one_by_one(self, writes: list[e.Write | e.WriteMany], refusal: SteleError) -> None:
         """Together they are too much. What fits is taken, in order."""
         if len(writes) == 1:
             self._out.refuse(writes[0].request, refusal)
             return
         for write in writes:
             try:
-                proposed = self.core.propose([write.payload])
+                self._propose((write,))
             except (RetryLater, GiveUp) as single:
                 self._out.refuse(write.request, single)
-            else:
-                self._pending.add(proposed, [write.request])
 
     def _ask_reads(self) -> None:
         reads = self._reads
@@ -361,6 +370,7 @@ class Node:
         e.PeerMessage: _on_peer_message,
         e.PeerUnreachable: _on_peer_unreachable,
         e.Write: _on_write,
+        e.WriteMany: _on_write,
         e.Read: _on_read,
         e.KeepAlive: _on_keep_alive,
         e.ChangeMembership: _on_change,

@@ -11,11 +11,11 @@ is locked out by a wrong rule.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from stele.env.ports import Clock
-from stele.errors import InvalidArgument, NotLeader, OutOfSpace, PermissionDenied
+from stele.errors import InvalidArgument, NotLeader, OutOfSpace, PermissionDenied, SteleError
 from stele.metastore import commands as c
 from stele.metastore import events as e
 from stele.metastore.command_checks import checked_payload
@@ -26,6 +26,7 @@ from stele.protocol.metastore_values import Delete, Get, Identity, KeyRange, Ope
 from stele.raft import NOBODY, Membership
 from stele.raft import Role as RaftRole
 from stele.rpc import Binding, Context, Role
+from stele.rpc.wire_errors import encode_error
 
 RIGHTS: Final = {
     "r": c.Grant.READ,
@@ -63,9 +64,11 @@ class MetastoreService:
         """All methods, for a server."""
         return p.METASTORE.bind(
             p.GET.handled_by(self.get),
+            p.GET_MANY.handled_by(self.get_many),
             p.RANGE.handled_by(self.range),
             p.READ_INDEX.handled_by(self.read_index),
             p.EXECUTE.handled_by(self.execute),
+            p.EXECUTE_MANY.handled_by(self.execute_many),
             p.COMMIT.handled_by(self.commit),
             p.OPEN_SESSION.handled_by(self.open_session),
             p.KEEP_ALIVE.handled_by(self.keep_alive),
@@ -100,6 +103,21 @@ class MetastoreService:
 
         return self._read(look_up, request.serializable, at)
 
+    def get_many(self, context: Context, request: p.GetManyRequest) -> Any:
+        """Several keys, as many as fit a message."""
+        keys = request.keys
+        if not 0 < len(keys) <= p.GET_MANY_MAX:
+            raise InvalidArgument(f"{len(keys)} keys in one request, not 1 to {p.GET_MANY_MAX}")
+        for key in keys:
+            check_key(key)
+            if self._machine.is_guarded:
+                self._check_access(context, c.Grant.READ, KeyRange(key))
+
+        def look_up() -> p.GetManyResponse:
+            return p.GetManyResponse(self._machine.get_many(keys), self._machine.applied_index)
+
+        return self._driver.read(look_up)
+
     def range(self, context: Context, request: p.RangeRequest) -> Any:
         """Keys in order."""
         keys = check_range(request.keys)
@@ -126,13 +144,36 @@ class MetastoreService:
 
     def execute(self, context: Context, request: p.ExecuteRequest) -> Any:
         """A compare-and-swap; a single put is the smallest."""
-        self._check_operations(context, (*request.then, *request.otherwise))
-        for compare in request.compares:
-            self._check_access(context, c.Grant.READ, KeyRange(compare.key))
-        if not request.compares:
+        return self._driver.write(self._execute_payload(context, request), _executed)
+
+    def execute_many(self, context: Context, request: p.ExecuteManyRequest) -> Any:
+        """Several of them. One that is refused at the door is no reason to refuse the others."""
+        count = len(request.requests)
+        if not 0 < count <= p.EXECUTE_MANY_MAX:
+            raise InvalidArgument(f"{count} requests in one, not 1 to {p.EXECUTE_MANY_MAX}")
+        payloads: list[bytes] = []
+        refused: dict[int, SteleError] = {}
+        for position, single in enumerate(request.requests):
+            try:
+                payloads.append(self._execute_payload(context, single))
+            except SteleError as error:
+                refused[position] = error
+        if not payloads:
+            return _executed_many([], refused)
+        return self._driver.write_many(
+            tuple(payloads), lambda answers: _executed_many(answers, refused)
+        )
+
+    def _execute_payload(self, context: Context, request: p.ExecuteRequest) -> bytes:
+        if self._machine.is_guarded:
+            self._check_operations(context, (*request.then, *request.otherwise))
+            for compare in request.compares:
+                self._check_access(context, c.Grant.READ, KeyRange(compare.key))
+        if self._machine.has_alarms and not request.compares:
             self._check_space(request.identity, request.then)
-        command = c.Execute(request.identity, request.then, request.compares, request.otherwise)
-        return self._propose(command, _executed)
+        return checked_payload(
+            c.Execute(request.identity, request.then, request.compares, request.otherwise)
+        )
 
     def commit(self, context: Context, request: p.CommitRequest) -> Any:
         """The end of an interactive transaction."""
@@ -359,6 +400,27 @@ class MetastoreService:
 
 def _executed(answer: c.Executed) -> p.ExecuteResponse:
     return p.ExecuteResponse(answer.index, answer.succeeded, answer.results)
+
+
+def _executed_many(
+    answers: Sequence[c.Executed | c.Refused], refused: Mapping[int, SteleError]
+) -> p.ExecuteManyResponse:
+    """Answers in the order of the requests, with those that were not even proposed."""
+    found: list[p.ExecuteResponse | None] = []
+    refusals: list[bytes] = []
+    for answer in answers:
+        while len(found) in refused:
+            refusals.append(encode_error(refused[len(found)]))
+            found.append(None)
+        if type(answer) is c.Refused:
+            refusals.append(encode_error(c.error_of(answer)))
+            found.append(None)
+        else:
+            found.append(_executed(answer))  # type: ignore[arg-type]
+    while len(found) in refused:
+        refusals.append(encode_error(refused[len(found)]))
+        found.append(None)
+    return p.ExecuteManyResponse(tuple(found), tuple(refusals))
 
 
 def _index(answer: c.Done) -> p.IndexResponse:

@@ -30,6 +30,10 @@ METASTORE = Service("metastore", 2)
 WRITE_BYTES_MAX: Final = 2 << 20
 """One command of the largest size."""
 
+GET_MANY_MAX: Final = 256
+EXECUTE_MANY_MAX: Final = 256
+"""Requests in one message."""
+
 _READ = allow("metastore.read", *EVERYONE)
 _WRITE = allow("metastore.write", *EVERYONE)
 _WATCH = allow("metastore.watch", *EVERYONE)
@@ -55,6 +59,20 @@ class GetResponse(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The key, or None, and the index it was read at."""
 
     item: KeyValue | None
+    index: int
+
+
+class GetManyRequest(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Read several keys, linearizably: all of them as of one index."""
+
+    keys: tuple[str, ...]
+
+
+class GetManyResponse(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The keys in the order asked, None for those that are missing. When they are large there are
+    fewer than were asked for, but at least one: ask again for the rest."""
+
+    items: tuple[KeyValue | None, ...]
     index: int
 
 
@@ -109,6 +127,26 @@ class ExecuteResponse(msgspec.Struct, frozen=True, array_like=True, gc=False):
     index: int
     succeeded: bool = True
     results: tuple[KeyValue | int | None, ...] = ()
+
+
+class ExecuteManyRequest(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Several requests in one message: what a client has to say at one moment. Each stands for
+    itself, and each is carried out or refused on its own."""
+
+    requests: tuple[ExecuteRequest, ...]
+
+    @property
+    def identity(self) -> Identity:
+        """Of the client that all of them come from."""
+        return self.requests[0].identity
+
+
+class ExecuteManyResponse(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """An answer to each, None where it was refused; the errors stand in their order, encoded as the
+    transport encodes those of single requests."""
+
+    answers: tuple[ExecuteResponse | None, ...]
+    refusals: tuple[bytes, ...] = ()
 
 
 class CommitRequest(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -420,4 +458,15 @@ SWITCH_ACL = METASTORE.unary(
 )
 SET_QUOTA = METASTORE.unary(
     "set-quota", 22, request=SetQuotaRequest, response=IndexResponse, permission=_ADMIN
+)
+GET_MANY = METASTORE.unary(
+    "get-many", 24, request=GetManyRequest, response=GetManyResponse, permission=_READ
+)
+EXECUTE_MANY = METASTORE.unary(
+    "execute-many",
+    25,
+    request=ExecuteManyRequest,
+    response=ExecuteManyResponse,
+    permission=_WRITE,
+    request_bytes_max=WRITE_BYTES_MAX,
 )

@@ -47,6 +47,17 @@ def test_writes_of_one_turn_share_one_group() -> None:
     assert len(leader.answers) == 64
 
 
+def test_commands_that_came_together_are_answered_together() -> None:
+    group = Group(3)
+    leader = group.elect()
+    payloads = tuple(put(number).payload for number in range(1, 4))
+    leader.node.handle(put(4))
+    group.ask(1, e.WriteMany(5, payloads))
+    indices = [answer.index for answer in leader.answers[5]]
+    assert indices == [leader.answers[4].index + step for step in (1, 2, 3)]
+    assert all(host.machine.get("/k3") is not None for host in group.hosts.values())
+
+
 def test_nothing_is_answered_before_the_own_disk_and_a_majority_have_it() -> None:
     group = Group(3)
     leader = group.elect()

@@ -15,8 +15,9 @@ from stele.errors import (
 )
 from stele.metastore.command_checks import VALUE_BYTES_MAX
 from stele.protocol import metastore as p
-from stele.protocol.metastore_values import Identity, KeyRange, Put
+from stele.protocol.metastore_values import Delete, Identity, KeyRange, Put
 from stele.rpc import Role
+from stele.rpc.wire_errors import decode_error
 from tests.unit.metastore.cluster_support import group_of
 
 
@@ -58,6 +59,63 @@ async def test_bad_requests_are_refused_before_they_reach_the_log() -> None:
         with pytest.raises(InvalidArgument, match="client"):
             await ms.transport.call(p.OPEN_SESSION, bad, timeout_s=5)
         assert (await ms.admin.status()).last_index == before
+
+
+async def test_each_of_many_requests_is_carried_out_or_refused_by_itself() -> None:
+    async with group_of(1) as group:
+        ms = group.client()
+        born = await ms.index()
+
+        def request(number: int, *operations: Put | Delete) -> p.ExecuteRequest:
+            return p.ExecuteRequest(Identity(77, number, 0, born), operations)
+
+        requests = (
+            request(1, Put("nonsense", b"")),
+            request(2, Put("/a", b"1")),
+            request(3, Put("/b", b"2", session=999)),
+            request(4, Delete("/a")),
+            request(5, Put("/c", b"x" * (VALUE_BYTES_MAX + 1))),
+        )
+        many = p.ExecuteManyRequest(requests)
+        answers = await ms.transport.call(p.EXECUTE_MANY, many, timeout_s=5)
+        assert [answer is not None for answer in answers.answers] == [
+            False,
+            True,
+            False,
+            True,
+            False,
+        ]
+        errors = [type(decode_error(refusal)) for refusal in answers.refusals]
+        assert errors == [InvalidArgument, SessionExpired, LimitExceeded]
+        again = await ms.transport.call(p.EXECUTE_MANY, many, timeout_s=5)
+        assert again.answers == answers.answers
+        only_bad = p.ExecuteManyRequest(requests[:1])
+        assert (await ms.transport.call(p.EXECUTE_MANY, only_bad, timeout_s=5)).answers == (None,)
+
+
+async def test_many_keys_are_of_one_index_and_as_many_as_fit() -> None:
+    async with group_of(1) as group:
+        ms = group.client()
+        for number in range(4):
+            await ms.put(f"/k/{number}", b"x" * 600_000)
+        keys = ("/nothing", "/k/0", "/k/1", "/k/2")
+        found = await ms.transport.call(p.GET_MANY, p.GetManyRequest(keys), timeout_s=5)
+        assert found.index == await ms.index()
+        assert [item and item.key for item in found.items] == [None, "/k/0", "/k/1"]
+        with pytest.raises(InvalidArgument, match="not a path"):
+            await ms.transport.call(p.GET_MANY, p.GetManyRequest(("nonsense",)), timeout_s=5)
+
+
+async def test_the_number_of_requests_in_one_message_is_bounded() -> None:
+    async with group_of(1) as group:
+        call = group.client().transport.call
+        for keys in ((), ("/a",) * (p.GET_MANY_MAX + 1)):
+            with pytest.raises(InvalidArgument, match=str(p.GET_MANY_MAX)):
+                await call(p.GET_MANY, p.GetManyRequest(keys), timeout_s=5)
+        single = p.ExecuteRequest(Identity(1, 1), (Put("/a", b""),))
+        for requests in ((), (single,) * (p.EXECUTE_MANY_MAX + 1)):
+            with pytest.raises(InvalidArgument, match=str(p.EXECUTE_MANY_MAX)):
+                await call(p.EXECUTE_MANY, p.ExecuteManyRequest(requests), timeout_s=5)
 
 
 async def test_operators_alone_change_the_group() -> None:

@@ -31,32 +31,29 @@ def test_a_field_that_is_not_known_yet_is_passed_over() -> None:
 
 
 def test_numbers_of_methods_are_never_used_again() -> None:
-    assert [(method.number & 0xFF, method.name) for method in p.METASTORE.methods()] == list(
-        enumerate(
-            (
-                "get",
-                "range",
-                "read-index",
-                "execute",
-                "commit",
-                "open-session",
-                "keep-alive",
-                "close-session",
-                "acquire",
-                "await-lock",
-                "leave-lock",
-                "release",
-                "watch",
-                "status",
-                "change-members",
-                "transfer",
-                "join",
-                "backup",
-                "clear-alarm",
-                "set-acl",
-                "switch-acl",
-                "set-quota",
-            ),
-            start=1,
-        )
-    )
+    assert {method.number & 0xFF: method.name for method in p.METASTORE.methods()} == {
+        1: "get",
+        2: "range",
+        3: "read-index",
+        4: "execute",
+        5: "commit",
+        6: "open-session",
+        7: "keep-alive",
+        8: "close-session",
+        9: "acquire",
+        10: "await-lock",
+        11: "leave-lock",
+        12: "release",
+        13: "watch",
+        14: "status",
+        15: "change-members",
+        16: "transfer",
+        17: "join",
+        18: "backup",
+        19: "clear-alarm",
+        20: "set-acl",
+        21: "switch-acl",
+        22: "set-quota",
+        24: "get-many",
+        25: "execute-many",
+    }

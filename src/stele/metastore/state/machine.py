@@ -331,6 +331,19 @@ class StateMachine:
             self._check_index(at)
         return self._versions.get(key, at)
 
+    def get_many(self, wanted: Sequence[str]) -> tuple[KeyValue | None, ...]:
+        """Keys as they are, as many of the first as fit a page, and at least one."""
+        items: list[KeyValue | None] = []
+        size = 0
+        for key in wanted:
+            item = self._versions.get(key)
+            items.append(item)
+            if item is not None:
+                size += len(item.value)
+                if size >= PAGE_BYTES_MAX:
+                    break
+        return tuple(items)
+
     def range(
         self,
         selected: KeyRange,
