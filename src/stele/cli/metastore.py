@@ -6,6 +6,8 @@
   stele metastore watch /config/ --since 120     every change after index 120, as it comes
   stele metastore lock /locks/job -- ./job.sh    run a command while holding a lock
   stele metastore members                        who belongs to the group
+  stele metastore quota 512MB                    how much may be stored; alarms
+  stele metastore acl grant /jobs/ client/w rl   who may do what
   stele metastore snapshot backup.image          a copy of everything
   stele metastore restore backup.image --data DIR --listen ADDRESS
 
@@ -24,7 +26,9 @@ from typing import Any
 
 import stele
 from stele.cli import exit_codes
+from stele.cli.metastore_acl import configure_acl, run_acl
 from stele.cli.metastore_members import configure_members, run_members
+from stele.cli.metastore_quota import configure_quota, run_quota
 from stele.cli.output import Output, columns
 from stele.cli.tls_options import add_tls, tls_files
 from stele.client.metastore import Metastore
@@ -227,6 +231,16 @@ def members(metastore: Metastore, arguments: Namespace, output: Output) -> None:
     run_members(metastore, arguments, output)
 
 
+def quota(metastore: Metastore, arguments: Namespace, output: Output) -> None:
+    """Print how much is stored and how much may be; or set the limit, or end an alarm."""
+    run_quota(metastore, arguments, output)
+
+
+def acl(metastore: Metastore, arguments: Namespace, output: Output) -> None:
+    """Print who may do what; or grant, revoke, and switch rules on or off."""
+    run_acl(metastore, arguments, output)
+
+
 def status(metastore: Metastore, arguments: Namespace, output: Output) -> None:
     """Print how each node is."""
     rows: list[tuple[str, ...]] = [
@@ -310,6 +324,8 @@ ACTIONS: dict[str, tuple[Action, Callable[[ArgumentParser], None]]] = {
     "lock": (lock, _configure_lock),
     "members": (members, configure_members),
     "status": (status, _nothing),
+    "quota": (quota, configure_quota),
+    "acl": (acl, configure_acl),
     "snapshot": (snapshot, _configure_snapshot),
     "restore": (restore, _configure_restore),
 }

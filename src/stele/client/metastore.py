@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from stele.client.closing import Closing
-from stele.client.metastore_admin import MetastoreAdmin
+from stele.client.metastore_admin import RIGHTS, MetastoreAdmin
 from stele.client.metastore_aio import SESSION_TTL_S_DEFAULT, AsyncMetastore, session_id
 from stele.client.metastore_session import AsyncLock, AsyncSession
 from stele.client.metastore_threads import ThreadsTransport
@@ -28,7 +28,13 @@ from stele.client.metastore_transport import Runner
 from stele.client.metastore_watch import AsyncWatch
 from stele.client.waiting import Timeout, timeout_us
 from stele.errors import Conflict, DeadlineExceeded
-from stele.protocol.metastore import AccessRule, ExecuteResponse, MemberInfo, StatusResponse
+from stele.protocol.metastore import (
+    AccessRule,
+    AclResponse,
+    ExecuteResponse,
+    MemberInfo,
+    StatusResponse,
+)
 from stele.protocol.metastore_values import Changes, Compare, KeyValue, Operation
 
 T = TypeVar("T")
@@ -223,9 +229,24 @@ class Admin:
         """The most bytes of keys, values and history; 0 for no limit."""
         return self._runner.run(self._inner.set_quota(limit_bytes))
 
-    def set_acl(self, directory: str, *rules: AccessRule) -> int:
-        """Replace the access rules of a directory; none removes them."""
-        return self._runner.run(self._inner.set_acl(directory, *rules))
+    def acl(self) -> AclResponse:
+        """All access rules, and whether they count."""
+        return self._runner.run(self._inner.acl())
+
+    def set_acl(
+        self, directory: str, *rules: AccessRule, expected: tuple[AccessRule, ...] | None = None
+    ) -> int:
+        """Replace the access rules of a directory; none removes them. With ``expected`` only
+        while it has those, else ``Conflict``."""
+        return self._runner.run(self._inner.set_acl(directory, *rules, expected=expected))
+
+    def grant(self, directory: str, caller: str, rights: str) -> int:
+        """Allow a caller something in a directory, beside what it may already."""
+        return self._runner.run(self._inner.grant(directory, caller, rights))
+
+    def revoke(self, directory: str, caller: str, rights: str = RIGHTS) -> int:
+        """Take rights back, all of them unless said otherwise."""
+        return self._runner.run(self._inner.revoke(directory, caller, rights))
 
     def switch_acl(self, *, enabled: bool) -> int:
         """Turn access rules on or off."""

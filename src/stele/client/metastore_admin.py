@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
 from stele.client.metastore_sequence import RequestNumbers
 from stele.client.metastore_transport import Transport
-from stele.errors import AlreadyExists, NotFound
+from stele.errors import AlreadyExists, Conflict, NotFound
 from stele.protocol.metastore import (
     CHANGE_MEMBERS,
     CLEAR_ALARM,
+    GET_ACL,
     JOIN,
     SET_ACL,
     SET_QUOTA,
@@ -17,8 +19,10 @@ from stele.protocol.metastore import (
     SWITCH_ACL,
     TRANSFER,
     AccessRule,
+    AclResponse,
     ChangeMembersRequest,
     ClearAlarmRequest,
+    GetAclRequest,
     JoinRequest,
     MemberInfo,
     SetAclRequest,
@@ -31,6 +35,9 @@ from stele.protocol.metastore import (
 from stele.raft import AddLearner, Change, Promote, Relocate, Remove
 
 CALL_S = 30.0
+
+RIGHTS = "rwla"
+"""Read, write, lock, administer."""
 
 JOIN_S = 600.0
 """A newcomer has to fetch the whole state before it may vote."""
@@ -98,12 +105,45 @@ class MetastoreAdmin:
             request = SetQuotaRequest(identity, limit_bytes)
             return (await self._transport.call(SET_QUOTA, request, timeout_s=CALL_S)).index
 
-    async def set_acl(self, directory: str, *rules: AccessRule) -> int:
-        """Replace the access rules of a directory; none removes them."""
+    async def acl(self) -> AclResponse:
+        """All access rules, and whether they count."""
+        return await self._transport.call(GET_ACL, GetAclRequest(), timeout_s=CALL_S)
+
+    async def set_acl(
+        self, directory: str, *rules: AccessRule, expected: tuple[AccessRule, ...] | None = None
+    ) -> int:
+        """Replace the access rules of a directory; none removes them. With ``expected`` only
+        while it has those, else ``Conflict``."""
         await self._sequence.be_born(self._transport, CALL_S)
         with self._sequence.next() as identity:
-            request = SetAclRequest(identity, directory, rules)
+            request = SetAclRequest(identity, directory, rules, expected)
             return (await self._transport.call(SET_ACL, request, timeout_s=CALL_S)).index
+
+    async def grant(self, directory: str, caller: str, rights: str) -> int:
+        """Allow a caller something in a directory, beside what it may already."""
+        return await self._change_rights(directory, caller, lambda held: held + rights)
+
+    async def revoke(self, directory: str, caller: str, rights: str = RIGHTS) -> int:
+        """Take rights back, all of them unless said otherwise; from a rule of this directory."""
+
+        def without(held: str) -> str:
+            return "".join(letter for letter in held if letter not in rights)
+
+        return await self._change_rights(directory, caller, without)
+
+    async def _change_rights(
+        self, directory: str, caller: str, change: Callable[[str], str]
+    ) -> int:
+        """Read, change, write; again if somebody else was faster."""
+        while True:
+            known = {found.directory: found.rules for found in (await self.acl()).directories}
+            before = known.get(directory, ())
+            held = "".join(rule.rights for rule in before if rule.caller == caller)
+            kept = tuple(rule for rule in before if rule.caller != caller)
+            rights = "".join(sorted(set(change(held)), key=RIGHTS.find))
+            after = (*kept, AccessRule(caller, rights)) if rights else kept
+            with suppress(Conflict):
+                return await self.set_acl(directory, *after, expected=before)
 
     async def switch_acl(self, *, enabled: bool) -> int:
         """Turn access rules on or off."""

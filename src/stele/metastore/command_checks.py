@@ -173,6 +173,7 @@ def _check_session(command: OpenSession) -> None:
 def _check_acl(command: SetAcl) -> None:
     check_directory(command.directory)
     _check_count("access rules", command.rules, ACL_RULES_MAX)
+    _check_count("expected access rules", command.expected or (), ACL_RULES_MAX)
     for rule in command.rules:
         if not 0 < len(rule.identity) <= CALLER_CHARS_MAX:
             raise InvalidArgument(

@@ -185,6 +185,8 @@ class SetAcl(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=9):
     identity: Identity
     directory: str
     rules: tuple[AclRule, ...]
+    expected: tuple[AclRule, ...] | None = None
+    """If given: only while the directory has these rules, else ``Conflict``."""
 
 
 class SwitchAcl(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=10):

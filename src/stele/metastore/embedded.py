@@ -57,6 +57,7 @@ from stele.metastore.state.machine import StateMachine
 from stele.protocol.metastore import (
     CHANGE_MEMBERS,
     JOIN,
+    SET_QUOTA,
     TRANSFER,
     WATCH,
     BackupChunk,
@@ -124,6 +125,7 @@ class EmbeddedNode:
         self._bindings = {binding.method.number: binding for binding in service.bindings()}
         for method in (CHANGE_MEMBERS, JOIN, TRANSFER):
             self._bindings[method.number] = method.handled_by(_refuse_to_grow)
+        self._bindings[SET_QUOTA.number] = SET_QUOTA.handled_by(_refuse_quota)
         self._tick_later()
 
     def new_client_id(self) -> int:
@@ -455,6 +457,13 @@ def _refuse_to_grow(_context: Context, _request: Any) -> NoReturn:
     raise InvalidArgument(
         "the metastore of a database in a directory has one member; run nodes of their own "
         "with stele serve master"
+    )
+
+
+def _refuse_quota(_context: Context, _request: Any) -> NoReturn:
+    raise InvalidArgument(
+        "the metastore of a database in a directory has no quota: beyond it the database could not "
+        "even be opened"
     )
 
 

@@ -87,6 +87,7 @@ class MetastoreService:
             p.SET_ACL.handled_by(self.set_acl),
             p.SWITCH_ACL.handled_by(self.switch_acl),
             p.SET_QUOTA.handled_by(self.set_quota),
+            p.GET_ACL.handled_by(self.get_acl),
         )
 
     # Reading.
@@ -376,8 +377,19 @@ class MetastoreService:
 
     def set_acl(self, _context: Context, request: p.SetAclRequest) -> Any:
         """Who may do what below a directory."""
-        rules = tuple(c.AclRule(rule.caller, _grant(rule.rights)) for rule in request.rules)
-        return self._propose(c.SetAcl(request.identity, request.directory, rules), _index)
+        rules = _stored_rules(request.rules)
+        expected = None if request.expected is None else _stored_rules(request.expected)
+        return self._propose(c.SetAcl(request.identity, request.directory, rules, expected), _index)
+
+    def get_acl(self, _context: Context, _request: p.GetAclRequest) -> Any:
+        """Who may do what."""
+
+        def look_up() -> p.AclResponse:
+            found = self._machine.access_rules().items()
+            directories = (p.DirectoryRules(path, _told_rules(rules)) for path, rules in found)
+            return p.AclResponse(self._machine.is_guarded, tuple(directories))
+
+        return self._driver.read(look_up)
 
     def switch_acl(self, _context: Context, request: p.SwitchAclRequest) -> Any:
         """Whether rules count."""
@@ -429,6 +441,18 @@ def _index(answer: c.Done) -> p.IndexResponse:
 
 def _lock(answer: c.LockAnswer) -> p.LockResponse:
     return p.LockResponse(answer.ticket, answer.token, answer.state is c.LockState.WAITING)
+
+
+def _stored_rules(rules: Iterable[p.AccessRule]) -> tuple[c.AclRule, ...]:
+    return tuple(c.AclRule(rule.caller, _grant(rule.rights)) for rule in rules)
+
+
+def _told_rules(rules: Iterable[c.AclRule]) -> tuple[p.AccessRule, ...]:
+    return tuple(p.AccessRule(rule.identity, _letters(rule.grant)) for rule in rules)
+
+
+def _letters(grant: c.Grant) -> str:
+    return "".join(letter for letter, right in RIGHTS.items() if right in grant)
 
 
 def _grant(letters: str) -> c.Grant:

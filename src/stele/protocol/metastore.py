@@ -380,6 +380,26 @@ class SetAclRequest(msgspec.Struct, frozen=True):
     identity: Identity
     directory: str
     rules: tuple[AccessRule, ...]
+    expected: tuple[AccessRule, ...] | None = None
+    """If given: only while the directory has these rules, else ``Conflict``."""
+
+
+class GetAclRequest(msgspec.Struct, frozen=True):
+    """All access rules."""
+
+
+class DirectoryRules(msgspec.Struct, frozen=True):
+    """The rules of one directory."""
+
+    directory: str
+    rules: tuple[AccessRule, ...]
+
+
+class AclResponse(msgspec.Struct, frozen=True):
+    """All access rules, by directory, and whether they count."""
+
+    enabled: bool
+    directories: tuple[DirectoryRules, ...]
 
 
 class SwitchAclRequest(msgspec.Struct, frozen=True):
@@ -458,6 +478,9 @@ SWITCH_ACL = METASTORE.unary(
 )
 SET_QUOTA = METASTORE.unary(
     "set-quota", 22, request=SetQuotaRequest, response=IndexResponse, permission=_ADMIN
+)
+GET_ACL = METASTORE.unary(
+    "get-acl", 23, request=GetAclRequest, response=AclResponse, permission=_ADMIN
 )
 GET_MANY = METASTORE.unary(
     "get-many", 24, request=GetManyRequest, response=GetManyResponse, permission=_READ

@@ -63,8 +63,16 @@ def test_everything_works_from_a_thread() -> None:
         assert ms.range("/") == []
         (member,) = ms.admin.members()
         assert member.is_leader
-        ms.admin.set_quota(1 << 20)
-        ms.admin.set_acl("/", AccessRule("admin/embedded", "rwla"))
+        with pytest.raises(InvalidArgument, match="has no quota"):
+            ms.admin.set_quota(1 << 20)
+        ms.admin.set_acl("/", AccessRule("admin/embedded", "rwl"), expected=())
+        ms.admin.grant("/", "admin/embedded", "a")
+        ms.admin.grant("/x/", "client/a", "rw")
+        ms.admin.revoke("/x/", "client/a", "w")
+        assert [(d.directory, d.rules) for d in ms.admin.acl().directories] == [
+            ("/", (AccessRule("admin/embedded", "rwla"),)),
+            ("/x/", (AccessRule("client/a", "r"),)),
+        ]
         ms.admin.switch_acl(enabled=True)
         ms.put("/still", b"allowed")
         with pytest.raises(InvalidArgument, match="one member"):

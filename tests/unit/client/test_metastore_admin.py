@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
-from stele.errors import InvalidArgument, NotFound, OutOfSpace, PermissionDenied
+from stele.errors import Conflict, InvalidArgument, NotFound, OutOfSpace, PermissionDenied
 from stele.protocol.metastore import AccessRule
 from stele.rpc import Role
 from tests.unit.metastore.cluster_support import group_of
@@ -85,3 +87,35 @@ async def test_a_leader_can_be_removed() -> None:
         assert leader not in [m.node for m in left]
         assert len(left) == 2
         await ms.put("/after", b"1")
+
+
+async def test_two_operators_do_not_undo_each_other() -> None:
+    """Each reads the rules, changes its own line and writes them back: both lines are there."""
+    async with group_of(3) as group:
+        callers = [f"client/{number}" for number in range(8)]
+        admins = [group.client().admin for _ in callers]
+        await asyncio.gather(
+            *(
+                admin.grant("/a/", caller, "rl")
+                for admin, caller in zip(admins, callers, strict=True)
+            )
+        )
+        (found,) = (await admins[0].acl()).directories
+        assert sorted(rule.caller for rule in found.rules) == callers
+        await asyncio.gather(
+            *(admin.revoke("/a/", caller) for admin, caller in zip(admins, callers, strict=True))
+        )
+        assert (await admins[0].acl()).directories == ()
+
+
+async def test_rules_are_replaced_only_while_they_are_the_expected_ones() -> None:
+    async with group_of(1) as group:
+        admin = group.client().admin
+        rule = AccessRule("client/a", "r")
+        await admin.set_acl("/a/", rule, expected=())
+        with pytest.raises(Conflict, match="changed meanwhile"):
+            await admin.set_acl("/a/", expected=())
+        await admin.set_acl("/a/", expected=(rule,))
+        assert (await admin.acl()).directories == ()
+        with pytest.raises(PermissionDenied):
+            await group.client(role=Role.CLIENT).admin.acl()

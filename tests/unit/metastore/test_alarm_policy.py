@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
+from stele.client.metastore_aio import AsyncMetastore
 from stele.errors import OutOfSpace
 from stele.metastore.alarm_policy import (
     DISK_FULL,
@@ -17,8 +19,8 @@ from stele.metastore.alarm_policy import (
     due_news,
 )
 from stele.metastore.events import AlarmOver, SpaceShort
-from tests.unit.metastore.cluster_support import SHORT_LOG, Group, group_of
-from tests.unit.metastore.embedded_support import Home
+from stele.metastore.node import NodeSettings
+from tests.unit.metastore.cluster_support import OPTIONS, SHORT_LOG, Group, group_of
 
 QUIET = Facts(1, True, False, {}, (1, 2, 3), 0, 0)
 
@@ -113,32 +115,40 @@ async def test_the_alarm_of_a_member_that_left_ends() -> None:
         await until(lambda: not machine.has_alarms)
 
 
-def put_many(home: Home) -> None:
-    for number in range(100):
-        home.ms.put(f"/{number}", b"x" * 1_000)
-        home.tasks.advance(1_000_000)
+SHORT_HISTORY = replace(OPTIONS, node=NodeSettings(history_us=50_000, waterline_period_us=50_000))
 
 
-def test_the_alarm_of_a_quota_ends_below_it() -> None:
-    home = Home()
-    home.ms.admin.set_quota(10_000)
-    with pytest.raises(OutOfSpace):
-        put_many(home)
-    assert list(home.ms.admin.status().alarms.values()) == [OVER_QUOTA]
-    home.ms.delete("/0", "/9")
-    home.tasks.advance(1_000_000)
-    assert home.ms.admin.status().alarms, "what was deleted is history, which counts"
-    home.tasks.advance(900_000_000)
-    home.tasks.advance(10_000_000)
-    assert home.ms.admin.status().alarms == {}
-    home.ms.put("/after", b"1")
+async def put_too_much(ms: AsyncMetastore) -> None:
+    for number in range(1_000):
+        await ms.put(f"/{number:04d}", b"x" * 1_000)
 
 
-def test_the_alarm_of_a_quota_ends_with_the_quota() -> None:
-    home = Home()
-    home.ms.admin.set_quota(1_000)
-    with pytest.raises(OutOfSpace):
-        put_many(home)
-    home.ms.admin.set_quota(0)
-    home.tasks.advance(2_000_000)
-    home.ms.put("/after", b"1")
+async def test_the_alarm_of_a_quota_ends_below_it() -> None:
+    async with group_of(1, SHORT_HISTORY) as group:
+        ms = group.client()
+        (server,) = group.servers.values()
+        machine = server.driver.machine
+        await ms.admin.set_quota(10_000)
+        with pytest.raises(OutOfSpace):
+            await put_too_much(ms)
+        await until(lambda: list(machine.alarms().values()) == [OVER_QUOTA])
+        await ms.delete("/0000")
+        await until(lambda: machine.usage().used_bytes < 10_000)
+        assert machine.has_alarms, "it is just below it: some room has to be made"
+        await ms.delete("/0000", "/0005")
+        await until(lambda: not machine.has_alarms)
+        assert machine.usage().used_bytes < 9_000
+        await ms.put("/after", b"1")
+
+
+async def test_the_alarm_of_a_quota_ends_with_the_quota() -> None:
+    async with group_of(1) as group:
+        ms = group.client()
+        (server,) = group.servers.values()
+        await ms.admin.set_quota(1_000)
+        with pytest.raises(OutOfSpace):
+            await put_too_much(ms)
+        await until(lambda: server.driver.machine.has_alarms)
+        await ms.admin.set_quota(0)
+        await until(lambda: not server.driver.machine.has_alarms)
+        await ms.put("/after", b"1")

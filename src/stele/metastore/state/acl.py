@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from stele.errors import InvalidArgument
+from stele.errors import Conflict, InvalidArgument
 from stele.metastore.commands import AclRule, Grant
 from stele.metastore.paths import ROOT, bounds, directories_of, prefix_end
 from stele.metastore.state import keys
@@ -78,8 +78,18 @@ class AccessRules:
         """Whether the state as it is allows it."""
         return not self._header.acl_enabled or may(self.rules, identity, grant, selected)
 
-    def set(self, directory: str, rules: tuple[AclRule, ...]) -> None:
-        """Replace the rules of a directory; an empty list removes them."""
+    def set(
+        self,
+        directory: str,
+        rules: tuple[AclRule, ...],
+        expected: tuple[AclRule, ...] | None = None,
+    ) -> None:
+        """Replace the rules of a directory; an empty list removes them.
+
+        ``Conflict`` if it has other rules than the expected ones.
+        """
+        if expected is not None and self.rules.get(directory, ()) != expected:
+            raise Conflict(f"the access rules of {directory} were changed meanwhile")
         if self._header.acl_enabled and directory == ROOT:
             _check_governed(rules)
         if rules:

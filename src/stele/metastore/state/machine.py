@@ -14,8 +14,9 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from stele.errors import InvalidArgument, LimitExceeded, SteleError
+from stele.errors import Conflict, InvalidArgument, LimitExceeded, SteleError
 from stele.metastore.commands import (
+    AclRule,
     Acquire,
     AdvanceWaterline,
     Answer,
@@ -277,8 +278,8 @@ class StateMachine:
 
     def _set_acl(self, footprint: Footprint, command: SetAcl) -> Answer:
         try:
-            self._access.set(command.directory, command.rules)
-        except InvalidArgument as error:
+            self._access.set(command.directory, command.rules, command.expected)
+        except (InvalidArgument, Conflict) as error:
             return refuse(error)
         return Done(footprint.index)
 
@@ -409,6 +410,10 @@ class StateMachine:
     def is_guarded(self) -> bool:
         """Whether access rules count; if not, everybody may do everything."""
         return self._header.acl_enabled
+
+    def access_rules(self) -> dict[str, tuple[AclRule, ...]]:
+        """The rules of every directory that has some, in order."""
+        return dict(sorted(self._access.rules.items()))
 
     def may(self, identity: str, grant: Grant, selected: KeyRange) -> bool:
         """Whether an identity is allowed something on all keys of a range."""
