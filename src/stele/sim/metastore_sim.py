@@ -69,11 +69,13 @@ def _live(world: MetastoreWorld, chaos: int) -> None:
 
 
 def _settle(world: MetastoreWorld, workload: Workload) -> None:
-    """In peace everybody finishes, everything is read, and all members and watchers get there."""
+    """In peace everybody finishes, everything is read, alarms end, and all members and watchers get
+    there."""
     deadline_ms = world.now_ms + SETTLE_MS_MAX
     _run_until(world, deadline_ms, lambda: workload.is_done, "clients do not finish")
     workload.read_everything()
     _run_until(world, deadline_ms, lambda: workload.is_done, "the last reads are not answered")
+    _run_until(world, deadline_ms, lambda: _alarms_are_over(world), "an alarm does not end")
     target = world.checker.applied_max
     _run_until(
         world,
@@ -114,6 +116,14 @@ def _members_are_at(world: MetastoreWorld, index: int) -> bool:
     members = _members(world)
     return bool(members) and all(
         host.driver is not None and host.driver.node.applied >= index for host in members
+    )
+
+
+def _alarms_are_over(world: MetastoreWorld) -> bool:
+    """Disks have room again, so nobody is kept from writing."""
+    members = _members(world)
+    return bool(members) and not any(
+        host.driver is None or host.driver.machine.has_alarms for host in members
     )
 
 
