@@ -6,7 +6,7 @@ import os
 import threading
 from pathlib import Path
 
-PERIOD_SECONDS = 0.5
+PERIOD_SECONDS = 0.25
 
 
 class PeakMemory:
@@ -14,24 +14,27 @@ class PeakMemory:
 
     def __init__(self) -> None:
         self._peaks: dict[str, int] = {}
-        self._stopped = threading.Event()
         threading.Thread(target=self._watch, daemon=True).start()
 
     def _watch(self) -> None:
-        while not self._stopped.wait(PERIOD_SECONDS):
+        pause = threading.Event()
+        while not pause.wait(PERIOD_SECONDS):
             self._look()
 
     def _look(self) -> None:
+        now: dict[str, int] = {}
         for pid, name in descendants(os.getpid()):
-            kind = "driver" if pid == os.getpid() else "JVM" if "java" in name else "worker"
-            self._peaks[kind] = max(self._peaks.get(kind, 0), peak_bytes(pid))
+            kind = "driver" if pid == os.getpid() else "JVM" if "java" in name else "workers"
+            now[kind] = now.get(kind, 0) + resident_bytes(pid)
+        for kind, size in now.items():
+            self._peaks[kind] = max(self._peaks.get(kind, 0), size)
 
-    def described(self) -> str:
-        """One line; of the workers, the largest."""
+    def taken(self) -> str:
+        """The peaks since the last call, in one line; workers are counted together."""
         self._look()
-        self._stopped.set()
-        parts = (f"{kind} {size / (1 << 20):,.0f} MiB" for kind, size in self._peaks.items())
-        return "peak memory: " + ", ".join(parts)
+        peaks, self._peaks = self._peaks, {}
+        parts = (f"{kind} {size / (1 << 20):,.0f} MiB" for kind, size in sorted(peaks.items()))
+        return ", ".join(parts)
 
 
 def descendants(root: int) -> list[tuple[int, str]]:
@@ -52,10 +55,10 @@ def descendants(root: int) -> list[tuple[int, str]]:
     return [(pid, parents[pid][1]) for pid in found if pid in parents]
 
 
-def peak_bytes(pid: int) -> int:
-    """The most memory a process has had; 0 if it is gone."""
+def resident_bytes(pid: int) -> int:
+    """The memory that only this process has; 0 if it is gone. Forks share the rest."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except OSError:
         return 0
-    return next((int(line.split()[1]) << 10 for line in lines if line.startswith("VmHWM")), 0)
+    return next((int(line.split()[1]) << 10 for line in lines if line.startswith("RssAnon")), 0)
