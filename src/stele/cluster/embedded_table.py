@@ -92,7 +92,7 @@ class EmbeddedTable:
     ) -> PendingCommit | KnownCommit:
         self._backend.check_open()
         return self._engine.apply(
-            self.id, mutations, max_txn=max_txn, identity=identity, is_first=is_first
+            self._state.id, mutations, max_txn=max_txn, identity=identity, is_first=is_first
         )
 
     def read_row(

@@ -117,6 +117,8 @@ class KernelWritableFile(_Handle):
             taken = self._kernel.write(descriptor, views[:BUFFERS_PER_CALL_MAX], offset)
             assert taken > 0, "the kernel took nothing and did not say why"
             offset += taken
+            if len(views) == 1 and taken == views[0].nbytes:
+                break
             views = _without_first(views, taken)
         return offset
 

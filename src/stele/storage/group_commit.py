@@ -84,6 +84,9 @@ class _Following(NamedTuple):
     gates: list[Gate]
 
 
+_NOBODY = _Following(_Lead.NOBODYS, [])
+
+
 class GroupCommit:
     """A log that any number of threads and callbacks commit to."""
 
@@ -140,7 +143,9 @@ class GroupCommit:
         Raises if nothing is taken now: ``OutOfSpace`` after a full disk and before ``resume``,
         ``Unavailable`` when closed, or what ended the log.
         """
-        ticket = Ticket(commit, *callbacks)
+        ticket = Ticket(commit)
+        if callbacks:
+            ticket.callbacks = callbacks
         self.push(ticket)
         if not will_wait:
             self.start()
@@ -336,7 +341,8 @@ class GroupCommit:
 
     def _hand_over(self, group: Sequence[Ticket], own: Ticket | None) -> _Following:
         """What comes after a settled group. The lock is held."""
-        heads = _chained([ticket for ticket in group if ticket.gate is not None], WAKE_CHAINS)
+        blocked = [ticket for ticket in group if ticket.gate is not None]
+        heads = _chained(blocked, WAKE_CHAINS) if blocked else []
         if own is not None and not own.done:
             return _Following(_Lead.OURS, heads)
         following = self._choose_leader(may_lead=own is None)
@@ -355,7 +361,7 @@ class GroupCommit:
                 self._job_runs = True
                 return _Following(_Lead.A_JOBS, [])
         self._led = False  # whoever is in the queue is about to wait and will lead, or a job will
-        return _Following(_Lead.NOBODYS, [])
+        return _NOBODY
 
     def _wake(self, group: Sequence[Ticket], following: _Following) -> bool:
         """Tell everybody. Returns whether the lead is still ours."""

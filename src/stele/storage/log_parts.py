@@ -75,13 +75,17 @@ def rows_commit(table: str, txn: int, records: Sequence[bytes]) -> Commit:
     """A small commit: its row records, all of which carry ``txn``."""
     assert records, "a commit without cells is a clock"
     size = sum(map(len, records))
-    return Commit(PartKind.ROWS, txn, _check_table(table), tuple(records), _check_size(size))
+    if size > COMMIT_BYTES_MAX:
+        raise _too_large(size)
+    return Commit(PartKind.ROWS, txn, _check_table(table), tuple(records), size)
 
 
 def batch_commit(table: str, txn: int, content: tuple[ReadableBuffer, ...]) -> Commit:
     """A commit of cells that :func:`encode_block` has encoded."""
     size = sum(memoryview(buffer).nbytes for buffer in content)
-    return Commit(PartKind.BATCH, txn, _check_table(table), content, _check_size(size))
+    if size > COMMIT_BYTES_MAX:
+        raise _too_large(size)
+    return Commit(PartKind.BATCH, txn, _check_table(table), content, size)
 
 
 def clock_commit(txn: int) -> Commit:
@@ -107,10 +111,8 @@ def _check_table(table: str) -> str:
     return table
 
 
-def _check_size(size: int) -> int:
-    if size > COMMIT_BYTES_MAX:
-        raise LimitExceeded(f"commit of {size} bytes is over the limit of {COMMIT_BYTES_MAX} bytes")
-    return size
+def _too_large(size: int) -> LimitExceeded:
+    return LimitExceeded(f"commit of {size} bytes is over the limit of {COMMIT_BYTES_MAX} bytes")
 
 
 def encode_block(block: Block) -> tuple[ReadableBuffer, ...]:
@@ -146,23 +148,29 @@ class Body(NamedTuple):
 
 def encode_body(commits: Sequence[Commit], clock: int) -> Body:
     """Put commits together. An entry without any has ``clock`` for its txns."""
-    rows: dict[str, list[Commit]] = {}
+    rows: dict[str, _Rows] = {}
     buffers: list[ReadableBuffer] = []
     spans: list[Span] = []
     size = 0
     has_release = False
-    for commit in commits:
-        if commit.kind is PartKind.ROWS:
-            rows.setdefault(commit.table, []).append(commit)
+    for kind, txn, table, content, content_bytes in commits:
+        if kind is PartKind.ROWS:
+            group = rows.get(table)
+            if group is None:
+                group = rows[table] = _Rows(txn)
+            group.records.extend(content)
+            group.size += content_bytes
+            group.txn_max = txn
             continue
-        size += _append_part(buffers, commit)
-        has_release |= commit.kind is PartKind.RELEASE
-        if commit.kind is PartKind.BATCH:
-            spans.append(Span(commit.table, commit.txn, commit.txn, commit.size))
+        size += _append_part(buffers, kind, txn, table, content, content_bytes)
+        has_release |= kind is PartKind.RELEASE
+        if kind is PartKind.BATCH:
+            spans.append(Span(table, txn, txn, content_bytes))
     for table, group in rows.items():
-        together = _joined_rows(table, group)
-        size += _append_part(buffers, together)
-        spans.append(Span(table, group[0].txn, together.txn, together.size))
+        size += _append_part(
+            buffers, PartKind.ROWS, group.txn_max, table, group.records, group.size
+        )
+        spans.append(Span(table, group.txn_min, group.txn_max, group.size))
     if size <= JOIN_BYTES_MAX:
         buffers = [b"".join(buffers)]
     checksum = 0
@@ -172,24 +180,33 @@ def encode_body(commits: Sequence[Commit], clock: int) -> Body:
     return Body(buffers, size, checksum, txns, len(commits), tuple(spans), has_release)
 
 
-def _joined_rows(table: str, group: Sequence[Commit]) -> Commit:
-    """All row records of one table as one commit, with the largest of their txns."""
-    if len(group) == 1:
-        return group[0]
-    content = tuple(record for commit in group for record in commit.content)
-    size = sum(commit.size for commit in group)
-    return Commit(PartKind.ROWS, group[-1].txn, table, content, size)
+class _Rows:
+    """All row records of one table in an entry."""
+
+    __slots__ = ("records", "size", "txn_max", "txn_min")
+
+    def __init__(self, txn: int) -> None:
+        self.txn_min = self.txn_max = txn
+        self.records: list[ReadableBuffer] = []
+        self.size = 0
 
 
-def _append_part(buffers: list[ReadableBuffer], part: Commit) -> int:
+def _append_part(
+    buffers: list[ReadableBuffer],
+    kind: PartKind,
+    txn: int,
+    table: str,
+    content: Sequence[ReadableBuffer],
+    size: int,
+) -> int:
     """Head, table and content, each filled up to the alignment; returns how much that is."""
-    length, filled = _table_name(part.table)
-    buffers.append(_PART_HEAD.pack(part.kind, length, 0, part.size, part.txn) + filled)
-    buffers.extend(part.content)
-    padding = -part.size % ALIGNMENT
+    length, filled = _table_name(table)
+    buffers.append(_PART_HEAD.pack(kind, length, 0, size, txn) + filled)
+    buffers.extend(content)
+    padding = -size % ALIGNMENT
     if padding:
         buffers.append(_ZEROS[:padding])
-    return PART_HEAD_BYTES + len(filled) + part.size + padding
+    return PART_HEAD_BYTES + len(filled) + size + padding
 
 
 @lru_cache(TABLES_KEPT)

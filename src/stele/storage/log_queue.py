@@ -67,21 +67,21 @@ class Ticket:
     any other error.
     """
 
-    __slots__ = ("callbacks", "commit", "done", "error", "gate", "leads", "successor")
+    # Most of it stays as it is in most tickets, so it stands in the class.
+    callbacks: tuple[Callable[[Ticket], None], ...] = ()
+    """Called once, when ``done``, by whoever wrote the entry; they must be quick."""
+    done = False
+    error: SteleError | None = None
+    gate: Gate | None = None
+    """Set while a thread waits for this ticket."""
+    leads = False
+    """The gate was opened to write the next entry, not because the commit is done."""
+    successor: Gate | None = None
+    """Whose gate is opened by the thread that comes through this one."""
 
-    def __init__(self, commit: Commit | None, *callbacks: Callable[[Ticket], None]):
+    def __init__(self, commit: Commit | None):
         self.commit = commit
         """``None`` on the ticket that ends the log."""
-        self.callbacks = callbacks
-        """Called once, when ``done``, by whoever wrote the entry; they must be quick."""
-        self.done = False
-        self.error: SteleError | None = None
-        self.gate: Gate | None = None
-        """Set while a thread waits for this ticket."""
-        self.leads = False
-        """The gate was opened to write the next entry, not because the commit is done."""
-        self.successor: Gate | None = None
-        """Whose gate is opened by the thread that comes through this one."""
 
     @property
     def txn(self) -> int:

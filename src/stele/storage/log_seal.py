@@ -93,8 +93,10 @@ def is_sealed(fs: FileSystem, directory: str) -> bool:
 def seal_fence(fs: FileSystem, directory: str) -> Callable[[], None]:
     """A fence for the directory's writer: raises once somebody else has sealed it."""
 
+    path = f"{directory}/{SEALED_NAME}"
+
     def fence() -> None:
-        if is_sealed(fs, directory):
+        if fs.exists(path):
             raise TabletNotServing(
                 f"log {directory!r} is sealed: the session that wrote it is over"
             )

@@ -88,19 +88,17 @@ class FileLedger:
                 self._files[before.sequence] = before
             self._txn_min, self._spans = written.txns[0], {}
         self._newest = written
-        for span in written.spans:
-            known = self._spans.get(span.table)
-            self._spans[span.table] = span if known is None else _joined(known, span)
+        for table, txn_min, txn_max, size in written.spans:
+            known = self._spans.get(table)
+            if known is not None:  # txns rise from one entry to the next
+                txn_min, size = known.txn_min, known.size + size  # noqa: PLW2901
+            self._spans[table] = Span(table, txn_min, txn_max, size)
 
     def forget(self, first_needed: int) -> None:
         """The files below are gone."""
         self._files = {s: facts for s, facts in self._files.items() if s >= first_needed}
         if self._newest is not None and self._newest.sequence < first_needed:
             self._newest = None
-
-
-def _joined(a: Span, b: Span) -> Span:
-    return Span(a.table, min(a.txn_min, b.txn_min), max(a.txn_max, b.txn_max), a.size + b.size)
 
 
 def first_needed_file(files: Sequence[FileFacts], saved: Mapping[str, int]) -> int:

@@ -31,6 +31,8 @@ class Sequencer:
     def __init__(self, clock: HybridClock) -> None:
         """All txns up to the clock's last are taken as durable: they are of earlier logs."""
         self._clock = clock
+        self.next = clock.next
+        """A txn for one commit, which is to be committed before another is asked for."""
         self._committed = clock.last
         self._durable = clock.last
         self._waiting: list[tuple[int, int, Callback]] = []
@@ -52,10 +54,6 @@ class Sequencer:
     def waiting(self) -> int:
         """How many callbacks have not been returned yet."""
         return len(self._waiting)
-
-    def next(self, now_us: int) -> int:
-        """A txn for one commit, which is to be committed before another is asked for."""
-        return self._clock.next(now_us)
 
     def observe(self, remote: int, now_us: int) -> None:
         """Another clock's value: later txns are above it. Refused when too far ahead."""

@@ -106,11 +106,7 @@ class LogWriter:
         """Make commits durable as one entry, in the order of their txns."""
         assert commits
         assert commits[0].txn > self._clock, "txns rise from one entry to the next"
-        written = self._durably(commits, last=False)
-        for commit in commits:
-            if commit.kind is PartKind.RELEASE:
-                self._low_water = max(self._low_water, released_file(commit))
-        return written
+        return self._durably(commits, last=False)
 
     def close(self) -> Written | None:
         """End the log: readers then know that nothing is missing at its end. Idempotent."""
@@ -133,12 +129,21 @@ class LogWriter:
         try:
             if self._mark is None:
                 self._open_file()
-            return self._write_entry(encode_body(commits, self._clock), last=last)
+            body = encode_body(commits, self._clock)
+            written = self._write_entry(body, last=last)
+            if body.has_release:
+                self._note_releases(commits)
+            return written
         except OutOfSpace:
             raise
         except BaseException:
             self._failed = True
             raise
+
+    def _note_releases(self, commits: Sequence[Commit]) -> None:
+        for commit in commits:
+            if commit.kind is PartKind.RELEASE:
+                self._low_water = max(self._low_water, released_file(commit))
 
     def _open_file(self) -> None:
         """The next file, or the one whose header did not fit when it was last tried."""

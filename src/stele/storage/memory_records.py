@@ -10,6 +10,8 @@ began: they have higher txns than it reads at, and it leaves them out for that.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from stele.kernels.block import Block
 from stele.kernels.row_records import records_to_block, row_and_txn
 
@@ -43,21 +45,23 @@ class RecordBuffer:
     def is_full(self) -> bool:
         return len(self._records) >= RECORDS_MAX or self.size_bytes >= BYTES_MAX
 
-    def append(self, row: bytes, record: bytes, txn: int) -> None:
-        """Add the record of a mutation of ``row`` that commits at ``txn``."""
+    def extend(self, rows: Sequence[bytes], records: Sequence[bytes], txn: int) -> None:
+        """Add the records of mutations of ``rows`` that commit at ``txn``."""
         assert txn >= self.txn_max > 0 or not self._records, "txns do not fall"
         if not self._records:
             self.txn_min = txn
         self.txn_max = txn
-        self.size_bytes += len(record) + RECORD_OVERHEAD_BYTES
-        self._records.append(record)
-        known = self._by_row.get(row)
-        if known is None:
-            self._by_row[row] = record
-        elif isinstance(known, list):
-            known.append(record)
-        else:
-            self._by_row[row] = [known, record]
+        by_row = self._by_row
+        for row, record in zip(rows, records, strict=True):
+            self.size_bytes += len(record) + RECORD_OVERHEAD_BYTES
+            self._records.append(record)
+            known = by_row.setdefault(row, record)
+            if known is record:
+                continue
+            if isinstance(known, list):
+                known.append(record)
+            else:
+                by_row[row] = [known, record]
 
     def row_block(self, row: bytes) -> Block | None:
         """The cells of one row, or ``None`` if it has none here."""
@@ -81,5 +85,5 @@ class RecordBuffer:
         for record in self._records:
             row, committed = row_and_txn(record)
             if committed <= txn:
-                kept.append(row, record, committed)
+                kept.extend((row,), (record,), committed)
         return kept

@@ -152,11 +152,10 @@ class MemoryTable:
 
     # Writing.
 
-    def add_records(self, txn: int, records: Iterable[tuple[bytes, bytes]]) -> None:
+    def add_records(self, txn: int, rows: Sequence[bytes], records: Sequence[bytes]) -> None:
         """A small commit: row and row record of each of its mutations."""
         active = self._version.active
-        for row, record in records:
-            active.append(row, record, txn)
+        active.extend(rows, records, txn)
         if active.is_full:
             self.seal()
 

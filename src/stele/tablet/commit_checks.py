@@ -17,7 +17,7 @@ def writable(state: TableState, request: SmallCommit | BatchCommit) -> tuple[Tab
     if not state.takes_writes:
         raise TableNotFound(f"table {state.name!r} is being dropped")
     tablets = state.layout.tablets
-    rows = request.rows()
+    rows = request.rows
     if rows is not None and len(rows) == 1:
         only = tablets.find(rows[0])
         if only is not None:
@@ -51,7 +51,7 @@ def remember(
     txn: int,
 ) -> None:
     """Let the rings of the tablets know what was committed."""
-    rows = request.rows()
+    rows = request.rows
     if rows is None:
         bulk = request.remembered(txn)
         assert bulk is not None
@@ -66,4 +66,4 @@ def remember(
 
 
 def _rows(request: SmallCommit | BatchCommit) -> list[bytes]:
-    return request.distinct_rows() if isinstance(request, BatchCommit) else request.rows()
+    return request.distinct_rows() if isinstance(request, BatchCommit) else request.rows

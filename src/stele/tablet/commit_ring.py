@@ -53,13 +53,15 @@ class CommitRing:
             else:
                 self._bytes += len(row) + ENTRY_OVERHEAD_BYTES
             self._rows[row] = txn
-        self._forget()
+        if self._bytes > self._bytes_max:
+            self._forget()
 
     def record_bulk(self, commit: BulkCommit) -> None:
         """Remember a commit of many rows."""
         self._bulk.append(commit)
         self._bytes += commit.size_bytes + ENTRY_OVERHEAD_BYTES
-        self._forget()
+        if self._bytes > self._bytes_max:
+            self._forget()
 
     def last_commit(self, row: bytes) -> int:
         """The txn of the row's last commit; the floor when the ring does not know."""
@@ -92,7 +94,8 @@ class CommitRing:
         for commit in sorted(bulk.values(), key=lambda commit: commit.txn):
             ring._bulk.append(commit)
             ring._bytes += commit.size_bytes + ENTRY_OVERHEAD_BYTES
-        ring._forget()
+        if ring._bytes > ring._bytes_max:
+            ring._forget()
         return ring
 
     def raise_floor(self, txn: int) -> None:
@@ -105,8 +108,6 @@ class CommitRing:
 
     def _forget(self) -> None:
         # Purged to half in one go, so that the cost of purging is spread over many commits.
-        if self._bytes <= self._bytes_max:
-            return
         while self._bytes > self._bytes_max // 2 and (self._rows or self._bulk):
             row_txn = next(iter(self._rows.values())) if self._rows else None
             bulk_txn = self._bulk[0].txn if self._bulk else None

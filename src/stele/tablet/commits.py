@@ -7,7 +7,6 @@ row records, larger ones an Arrow batch.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
@@ -28,6 +27,7 @@ from stele.model.validation import check_structure, validate_mutations
 from stele.storage.log_parts import Commit, batch_commit, encode_block, rows_commit
 from stele.storage.memory_table import MemoryTable
 from stele.tablet.commit_ring import BulkCommit
+from stele.tablet.families import FamilyNames
 from stele.tablet.options import SMALL_COMMIT_CELLS_MAX
 from stele.tablet.retries import trace
 
@@ -48,6 +48,7 @@ class Prepared(Protocol):
     def size_bytes(self) -> int:
         """About what it will take in memory."""
 
+    @property
     def rows(self) -> list[bytes] | None:
         """Its distinct rows in order, or ``None`` when they are too many to list."""
 
@@ -64,30 +65,30 @@ class Prepared(Protocol):
 class SmallCommit:
     """A few mutations."""
 
-    def __init__(self, batch: MutationBatch, schema: Schema, identity: Identity = None):
-        self._records = batch.records()
-        if identity is not None:
-            first = self._records[0][0]
-            self._records = sorted([*self._records, trace(first, identity)])
-        self._rows = list({record[0]: None for record in self._records})
-        self.size_bytes = batch.size_bytes + len(self._records) * RECORD_OVERHEAD_BYTES
-        self._encoded = {record[1]: record[1].encode() for record in self._records}
-        _check_families(self._encoded, schema)
+    __slots__ = ("_families", "_mutations", "_rows", "rows", "size_bytes")
 
-    def rows(self) -> list[bytes]:
-        return self._rows
+    def __init__(self, batch: MutationBatch, families: FamilyNames, identity: Identity = None):
+        mutations = batch.records()
+        if identity is not None:
+            mutations = sorted([*mutations, trace(mutations[0][0], identity)])
+        self._mutations = mutations
+        self._families = [families[mutation[1]] for mutation in mutations]
+        self._rows = [mutation[0] for mutation in mutations]
+        self.rows = self._rows if len(mutations) == 1 else list(dict.fromkeys(self._rows))
+        self.size_bytes = batch.size_bytes + len(mutations) * RECORD_OVERHEAD_BYTES
 
     def span(self) -> RowRange:
-        return RowRange(self._records[0][0], self._records[-1][0] + b"\x00")
+        return RowRange(self._rows[0], self._rows[-1] + b"\x00")
 
     def stamp(self, table: str, txn: int, memory: MemoryTable) -> Commit:
-        encoded = self._encoded
         records = [
-            (row, encode_record(row, encoded[family], qualifier, -negated, txn, op, value))
-            for row, family, _, qualifier, negated, op, value in self._records
+            encode_record(row, name, qualifier, -negated, txn, op, value)
+            for (row, _, _, qualifier, negated, op, value), name in zip(
+                self._mutations, self._families, strict=True
+            )
         ]
-        memory.add_records(txn, records)
-        return rows_commit(table, txn, [record for _, record in records])
+        memory.add_records(txn, self._rows, records)
+        return rows_commit(table, txn, records)
 
     def remembered(self, txn: int) -> BulkCommit | None:  # noqa: ARG002
         return None
@@ -96,14 +97,13 @@ class SmallCommit:
 class BatchCommit:
     """Many mutations as a sorted ``MUTATIONS`` batch that was validated."""
 
+    rows = None
+
     def __init__(self, batch: pa.RecordBatch, request: Block | None = None):
         self._batch = batch
         self._request = request or request_block(batch)
         self._content: tuple[ReadableBuffer, ...] = encode_block(self._request)
         self.size_bytes = self._request.nbytes
-
-    def rows(self) -> None:
-        return None
 
     def span(self) -> RowRange:
         request = self._request
@@ -131,21 +131,23 @@ class BatchCommit:
 
 def prepare(
     mutations: MutationBatch | pa.RecordBatch,
-    schema: Schema,
+    families: FamilyNames,
     *,
     trusted: bool = False,
     identity: Identity = None,
 ) -> SmallCommit | BatchCommit:
     """Check a request against the schema and encode it, with the trace of who sent it."""
     if isinstance(mutations, MutationBatch):
-        if not len(mutations):
+        count = len(mutations)
+        if not count:
             raise InvalidCells("a batch has at least one mutation")
-        if len(mutations) <= SMALL_COMMIT_CELLS_MAX:
-            return SmallCommit(mutations, schema, identity)
+        if count <= SMALL_COMMIT_CELLS_MAX:
+            return SmallCommit(mutations, families, identity)
         batch = mutations.to_arrow()
-        _check_families(set(batch.column("family").dictionary.to_pylist()), schema)
+        for family in batch.column("family").dictionary.to_pylist():
+            families[family]
         return BatchCommit(_traced(batch, identity))
-    request = None if trusted else _checked(mutations, schema)
+    request = None if trusted else _checked(mutations, families.schema)
     if not mutations.num_rows:
         raise InvalidCells("a batch has at least one mutation")
     if identity is None:
@@ -172,12 +174,3 @@ def _traced(batch: pa.RecordBatch, identity: Identity) -> pa.RecordBatch:
     if identity is None:
         return batch
     return insert_record(batch, trace(batch.column(0)[0].as_py(), identity))
-
-
-def _check_families(families: Iterable[str], schema: Schema) -> None:
-    for family in families:
-        if family != ROW_ERASURE_FAMILY and not schema.allows(family):
-            known = ", ".join(sorted(name for g in schema.groups for name in g.families or ()))
-            raise InvalidCells(
-                f"family {family!r} is in no group of the table's schema; it has {known or 'none'}"
-            )

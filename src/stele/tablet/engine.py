@@ -211,10 +211,10 @@ class Engine:
         """
         state = self.table(table)
         if identity is None:
-            request = prepare(mutations, state.layout.schema, trusted=trusted)
+            request = prepare(mutations, state.layout.families, trusted=trusted)
             return self._commit(state, request, max_txn)
         known = check_identity(identity)
-        request = prepare(mutations, state.layout.schema, trusted=trusted, identity=known)
+        request = prepare(mutations, state.layout.families, trusted=trusted, identity=known)
         if is_first:
             return self._commit(state, request, max_txn)
         with self.retries.lock_of(known.client):
@@ -289,7 +289,7 @@ class Engine:
         """Refuse while memory is full; a request larger than all of it passes when it is empty."""
         if self.failure is not None:
             raise self.failure
-        used = self.memory_bytes
+        used = self._memory_bytes
         if used and used + size_bytes > self.options.flush.budget_bytes:
             raise Throttled(
                 f"{used} bytes are in memory and not flushed yet; with {size_bytes} more the "

@@ -117,7 +117,7 @@ class Maintenance:
     def _memory_grown(self, state: TableState) -> None:
         limits = self.engine.options.flush
         if (
-            state.memory.size_bytes >= limits.memory_bytes
+            state.counted_bytes >= limits.memory_bytes
             or self.engine.memory_bytes >= limits.budget_bytes * 3 // 4
         ):
             self._flush_when_durable()

@@ -21,8 +21,6 @@ class PendingCommit(Ticket):
     It is the queue's own ticket, so that a put makes one object and not two.
     """
 
-    __slots__ = ("_log",)
-
     def __init__(self, log: GroupCommit, commit: Commit):
         """Queue the commit; txns rise, so this is part of the section that orders commits."""
         super().__init__(commit)

@@ -22,6 +22,7 @@ from stele.storage.memory_table import MemoryTable, MemoryVersion
 from stele.tablet.commit_ring import CommitRing
 from stele.tablet.config import ConfigEdit, TabletConfig, by_id
 from stele.tablet.events import FragmentsReplaced, RowRangeChanged, TabletEventNotice
+from stele.tablet.families import FamilyNames
 from stele.tablet.fragment_graph import FragmentGraph
 from stele.tablet.range_map import RangeMap
 
@@ -35,8 +36,12 @@ class TableLayout:
     served: ColumnSet = field(init=False)
     """The families that some group holds: removed ones are not served (T71)."""
 
+    families: FamilyNames = field(init=False)
+    """The names of families that requests may write to."""
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "served", self.schema.served)
+        object.__setattr__(self, "families", FamilyNames(self.schema))
 
     @cached_property
     def sources_max(self) -> int:

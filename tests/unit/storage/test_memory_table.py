@@ -38,7 +38,8 @@ def block_of(cells: list[Cell]) -> Block:
 
 
 def add_rows(table: MemoryTable, cells: list[Cell]) -> None:
-    table.add_records(cells[0].txn, [(each.row, record(each)) for each in cells])
+    rows, records = [each.row for each in cells], [record(each) for each in cells]
+    table.add_records(cells[0].txn, rows, records)
 
 
 class MemoryMachine(RuleBasedStateMachine):

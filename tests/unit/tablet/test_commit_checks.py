@@ -10,11 +10,13 @@ from stele.model.ranges import RowRange
 from stele.tablet.commit_checks import check_conflicts, remember, writable
 from stele.tablet.commits import BatchCommit, SmallCommit, prepare
 from stele.tablet.config import TabletConfig
+from stele.tablet.families import FamilyNames
 from stele.tablet.options import SMALL_COMMIT_CELLS_MAX
 from stele.tablet.range_map import RangeMap
 from stele.tablet.table_state import TableLayout, TableState
 from tests.unit.tablet.engine_support import ONE_GROUP, TABLE
 
+FAMILIES = FamilyNames(ONE_GROUP)
 CLOCK = 10
 RANGES = {"a": RowRange(b"", b"g"), "b": RowRange(b"g", b"p"), "c": RowRange(b"t", None)}
 """The rows from p to t are in no tablet of ours."""
@@ -30,7 +32,7 @@ def request(*rows: bytes, is_large: bool = False) -> SmallCommit | BatchCommit:
     for row in rows:
         for number in range(SMALL_COMMIT_CELLS_MAX + 1 if is_large else 1):
             batch.put(row, "f", b"%04d" % number, b"v")
-    return prepare(batch, ONE_GROUP)
+    return prepare(batch, FAMILIES)
 
 
 @pytest.mark.parametrize("is_large", [False, True])

@@ -12,9 +12,11 @@ from stele.model.ranges import RowRange
 from stele.model.schema import Schema
 from stele.storage.memory_table import MemoryTable
 from stele.tablet.commits import BatchCommit, SmallCommit, prepare
+from stele.tablet.families import FamilyNames
 from stele.tablet.options import SMALL_COMMIT_CELLS_MAX
 from tests.unit.tablet.engine_support import ONE_GROUP, TABLE, puts
 
+FAMILIES = FamilyNames(ONE_GROUP)
 NARROW = Schema([Group("only", families=["f"])])
 
 
@@ -34,9 +36,9 @@ def stamped(request: SmallCommit | BatchCommit, txn: int) -> list[Cell]:
 
 
 def test_few_cells_travel_as_records_and_many_as_a_batch() -> None:
-    assert isinstance(prepare(batch_of(SMALL_COMMIT_CELLS_MAX), ONE_GROUP), SmallCommit)
-    assert isinstance(prepare(batch_of(SMALL_COMMIT_CELLS_MAX + 1), ONE_GROUP), BatchCommit)
-    assert isinstance(prepare(batch_of(1).to_arrow(), ONE_GROUP), BatchCommit)
+    assert isinstance(prepare(batch_of(SMALL_COMMIT_CELLS_MAX), FAMILIES), SmallCommit)
+    assert isinstance(prepare(batch_of(SMALL_COMMIT_CELLS_MAX + 1), FAMILIES), BatchCommit)
+    assert isinstance(prepare(batch_of(1).to_arrow(), FAMILIES), BatchCommit)
 
 
 @pytest.mark.parametrize("count", [3, 100])
@@ -45,8 +47,8 @@ def test_both_ways_give_the_same_cells(count: int) -> None:
         Cell(each.row, each.family, each.qualifier, 7, each.value, each.op, 7)
         for each in batch_of(count).cells()
     ]
-    assert stamped(prepare(batch_of(count), ONE_GROUP), 7) == expected
-    assert stamped(prepare(batch_of(count).to_arrow(), ONE_GROUP), 7) == expected
+    assert stamped(prepare(batch_of(count), FAMILIES), 7) == expected
+    assert stamped(prepare(batch_of(count).to_arrow(), FAMILIES), 7) == expected
 
 
 def test_a_put_without_a_timestamp_takes_the_txn_and_an_erasure_keeps_its_bound() -> None:
@@ -54,7 +56,7 @@ def test_a_put_without_a_timestamp_takes_the_txn_and_an_erasure_keeps_its_bound(
     batch.put(b"a", "f", b"q", b"now")
     batch.put(b"a", "f", b"q", b"then", 3)
     batch.erase_column(b"a", "f", b"q")
-    found = stamped(prepare(batch, ONE_GROUP), 7)
+    found = stamped(prepare(batch, FAMILIES), 7)
     assert {(each.op, each.timestamp) for each in found} == {
         (Op.PUT, 7),
         (Op.PUT, 3),
@@ -64,10 +66,10 @@ def test_a_put_without_a_timestamp_takes_the_txn_and_an_erasure_keeps_its_bound(
 
 @pytest.mark.parametrize("count", [3, 100])
 def test_rows_and_spans(count: int) -> None:
-    request = prepare(batch_of(count), ONE_GROUP)
+    request = prepare(batch_of(count), FAMILIES)
     last = b"row%05d" % (count - 1)
     assert request.span() == RowRange(b"row00000", last + b"\x00")
-    listed = request.rows()
+    listed = request.rows
     if isinstance(request, BatchCommit):
         assert listed is None
         assert len(request.distinct_rows()) == count
@@ -85,27 +87,27 @@ def test_rows_and_spans(count: int) -> None:
 def test_t69_families_that_no_group_holds_are_refused_by_name() -> None:
     for batch in (batch_of(1, "g"), batch_of(100, "g"), batch_of(1, "g").to_arrow()):
         with pytest.raises(InvalidCells, match="g"):
-            prepare(batch, NARROW)
-    prepare(batch_of(1, "g"), ONE_GROUP)
+            prepare(batch, FamilyNames(NARROW))
+    prepare(batch_of(1, "g"), FAMILIES)
 
 
 def test_a_row_erasure_needs_no_family() -> None:
     batch = MutationBatch()
     batch.erase_row(b"a")
-    assert [each.op for each in stamped(prepare(batch, NARROW), 7)] == [Op.ERASE_ROW]
+    assert [each.op for each in stamped(prepare(batch, FamilyNames(NARROW)), 7)] == [Op.ERASE_ROW]
 
 
 def test_t20_empty_and_disordered_requests_are_refused() -> None:
     with pytest.raises(InvalidCells, match="at least one"):
-        prepare(MutationBatch(), ONE_GROUP)
+        prepare(MutationBatch(), FAMILIES)
     arrow = batch_of(3).to_arrow()
     with pytest.raises(InvalidCells, match="at least one"):
-        prepare(arrow.slice(0, 0), ONE_GROUP)
+        prepare(arrow.slice(0, 0), FAMILIES)
     with pytest.raises(InvalidCells):
-        prepare(arrow.take([2, 1, 0]), ONE_GROUP)
+        prepare(arrow.take([2, 1, 0]), FAMILIES)
 
 
 def test_a_mutation_twice_in_one_batch_is_refused() -> None:
     batch = puts((b"a", "f", b"1"), (b"a", "f", b"2"))
     with pytest.raises(InvalidCells, match="twice"):
-        prepare(batch, ONE_GROUP)
+        prepare(batch, FAMILIES)
