@@ -53,7 +53,7 @@ from stele.metastore.state.footprint import Footprint
 from stele.metastore.state.header import encode_header
 from stele.metastore.state.image import read_image, write_image
 from stele.metastore.state.parts import Parts, load_parts
-from stele.protocol.metastore_values import Changes, Identity, KeyRange, KeyValue
+from stele.protocol.metastore_values import Changes, Identity, KeyRange, KeyValue, Put
 
 PAGE_ITEMS_MAX: Final = 10_000
 PAGE_BYTES_MAX: Final = 1 << 20
@@ -179,6 +179,8 @@ class StateMachine:
         self._written_index = self._header.applied_index
 
     def _apply(self, index: int, command: Command) -> Effects:
+        if type(command) is Execute and self._is_plain_put(command):
+            return self._apply_put(index, command)
         identity = command.identity
         if identity.client:
             first = self._retries.first_answer(identity)
@@ -195,6 +197,30 @@ class StateMachine:
         if identity.client:
             self._retries.remember(index, identity, answer)
         return footprint.effects(answer)
+
+    def _is_plain_put(self, command: Execute) -> bool:
+        """Whether an entry puts one key, as most do, and nothing about it needs a closer look."""
+        if command.compares or len(command.success) != 1 or self._alarms:
+            return False
+        operation = command.success[0]
+        header = self._header
+        return (
+            type(operation) is Put
+            and not operation.session
+            and not 0 < header.quota_bytes <= header.used_bytes
+            and self._retries.is_next(command.identity)
+        )
+
+    def _apply_put(self, index: int, command: Execute) -> Effects:
+        """The same as for any command, on the shortest way."""
+        operation = command.success[0]
+        assert type(operation) is Put
+        version, change = self._versions.put_alone(index, operation.key, operation.value)
+        if self._versions.is_forgetting:
+            self._versions.forget_beside()
+        answer = Executed(index, True, (version,))
+        self._retries.remember(index, command.identity, answer)
+        return Effects(index, answer, (change,))
 
     def _answered_again(self, command: Command, first: Answer) -> Answer:
         # Who waited when it asked first may have got the lock since.

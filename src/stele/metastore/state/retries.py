@@ -33,16 +33,22 @@ _STAMP: Final = struct.Struct(">QQ")
 """The index of the request, and up to where its client had its answers; the answer follows."""
 
 
+_Kept = tuple[int, int, Answer]
+"""The index of a request, up to where its client had its answers when it asked, and its answer."""
+
+
 class KnownClient:
     """One client: the answers it may ask for again, and up to where it has them."""
 
-    __slots__ = ("answered", "answers", "last_index")
+    __slots__ = ("answered", "answers", "last_index", "saved")
 
     def __init__(self) -> None:
         self.answered = 0
         self.last_index = 0
         """Of its newest request that was carried out."""
-        self.answers: dict[int, Answer] = {}
+        self.answers: dict[int, _Kept] = {}
+        self.saved: set[int] = set()
+        """Those of them that are in the store."""
 
 
 class Retries:
@@ -53,17 +59,20 @@ class Retries:
         self._header = header
         self._clients: dict[int, KnownClient] = {}
         self._latest = 0
-        self._unsaved: dict[tuple[int, int], tuple[int, int, Answer]] = {}
+        self._unsaved: dict[int, KnownClient] = {}
+        """Clients that have answers which are not in the store."""
+        self.unsaved = 0
+        """How many answers the batch does not hold yet."""
         self._load()
 
     def _load(self) -> None:
         for stored, data in self._staged.scan(*keys.table_bounds(keys.RETRIES)):
             client = keys.number_in(stored, 1)
             known = self._clients.setdefault(client, KnownClient())
-            known.answers[keys.number_in(stored, 1 + keys.NUMBER_BYTES)] = decode_answer(
-                data[_STAMP.size :]
-            )
+            sequence = keys.number_in(stored, 1 + keys.NUMBER_BYTES)
             index, answered = _STAMP.unpack_from(data)
+            known.answers[sequence] = (index, answered, decode_answer(data[_STAMP.size :]))
+            known.saved.add(sequence)
             known.answered = max(known.answered, answered)
             known.last_index = max(known.last_index, index)
         by_silence = sorted(self._clients.items(), key=lambda item: item[1].last_index)
@@ -72,7 +81,19 @@ class Retries:
     def first_answer(self, identity: Identity) -> Answer | None:
         """The answer of a request that was carried out before."""
         known = self._clients.get(identity.client)
-        return None if known is None else known.answers.get(identity.sequence)
+        kept = None if known is None else known.answers.get(identity.sequence)
+        return None if kept is None else kept[2]
+
+    def is_next(self, identity: Identity) -> bool:
+        """Whether a request comes from a client that is known, and for certain was neither carried
+        out nor answered before. Says no where it would have to look closer."""
+        known = self._clients.get(identity.client)
+        return (
+            known is not None
+            and identity.sequence not in known.answers
+            and known.answered < identity.sequence <= known.answered + IN_FLIGHT_MAX
+            and identity.answered < identity.sequence
+        )
 
     def why_not(self, identity: Identity) -> SteleError | None:
         """Why a request that is not known must not be carried out, if so."""
@@ -97,17 +118,18 @@ class Retries:
 
     def remember(self, index: int, identity: Identity, answer: Answer) -> None:
         """Keep an answer, and let go of those that the client has."""
-        client, sequence, answered = identity.client, identity.sequence, identity.answered
+        client, answered = identity.client, identity.answered
         known = self._clients.get(client)
         if known is None or client != self._latest:
             known = self._now_latest(client)
-        for kept in range(known.answered + 1, answered + 1):
-            if known.answers.pop(kept, None) is not None:
-                self._let_go(client, kept)
-            known.answered = kept
-        known.answers[sequence] = answer
+        while known.answered < answered:
+            known.answered += 1
+            if known.answers.pop(known.answered, None) is not None:
+                self._let_go(client, known, known.answered)
+        known.answers[identity.sequence] = (index, known.answered, answer)
         known.last_index = index
-        self._unsaved[client, sequence] = (index, known.answered, answer)
+        self._unsaved[client] = known
+        self.unsaved += 1
 
     def _now_latest(self, client: int) -> KnownClient:
         known = self._clients.pop(client, None) or KnownClient()
@@ -119,26 +141,29 @@ class Retries:
 
     def _forget(self, client: int) -> None:
         known = self._clients.pop(client)
+        self._unsaved.pop(client, None)
         self._header.forgotten_index = max(self._header.forgotten_index, known.last_index)
         for sequence in known.answers:
-            self._let_go(client, sequence)
+            self._let_go(client, known, sequence)
 
-    def _let_go(self, client: int, sequence: int) -> None:
-        if self._unsaved.pop((client, sequence), None) is None:
+    def _let_go(self, client: int, known: KnownClient, sequence: int) -> None:
+        if sequence in known.saved:
+            known.saved.discard(sequence)
             self._staged.changes[keys.retry_key(client, sequence)] = None
-
-    @property
-    def unsaved(self) -> int:
-        """How many answers the batch does not hold yet."""
-        return len(self._unsaved)
+        else:
+            self.unsaved -= 1
 
     def save(self) -> None:
         """Take the answers that may still be asked for into the batch."""
         changes = self._staged.changes
-        for (client, sequence), (index, answered, answer) in self._unsaved.items():
-            stamp = _STAMP.pack(index, answered)
-            changes[keys.retry_key(client, sequence)] = stamp + encode_answer(answer)
+        for client, known in self._unsaved.items():
+            for sequence, (index, answered, answer) in known.answers.items():
+                if sequence not in known.saved:
+                    stamp = _STAMP.pack(index, answered)
+                    changes[keys.retry_key(client, sequence)] = stamp + encode_answer(answer)
+            known.saved.update(known.answers)
         self._unsaved.clear()
+        self.unsaved = 0
 
     def clear(self, index: int) -> None:
         """Forget all clients: whoever was born before ``index`` is not known any more."""

@@ -32,6 +32,11 @@ FORGET_CHANGES_BESIDE: Final = 4
 """How many any other entry gives up beside its own work while the waterline is behind its goal:
 more than it makes, so the goal is reached whatever the load."""
 
+RECENT_KEYS_MAX: Final = 16_384
+RECENT_BYTES_MAX: Final = 1024
+"""So many newest versions of at most this size are at hand without asking the store, and up to as
+many again that were used before them."""
+
 _VERSION: Final = struct.Struct(">QQQQ")
 """Created, changed, version (0: deleted), session; the value follows."""
 _PREFIX_BYTES: Final = _VERSION.size
@@ -43,18 +48,67 @@ _changelog_decoder: Final[msgspec.msgpack.Decoder[dict[str, int]]] = msgspec.msg
 
 
 class Versions:
-    """Writes and reads versions. Only the state machine may call what takes a footprint."""
+    """Writes and reads versions. Only the state machine may call what takes a footprint or index.
+
+    Invariant: what ``_recent`` holds of a key, or ``_older`` where that has nothing, is what the
+    staged store holds as its newest version. Those that were used longest ago go first.
+    """
 
     def __init__(self, staged: Staged, header: Header):
         self._staged = staged
         self._header = header
+        self._recent: dict[str, bytes] = {}
+        self._older: dict[str, bytes] = {}
+
+    def _newest_of(self, key: str) -> bytes | None:
+        """The newest version of a key, which is not among the recent ones."""
+        if len(self._recent) >= RECENT_KEYS_MAX:
+            self._older, self._recent = self._recent, {}
+        found = self._older.get(key)
+        if found is None:
+            found = self._staged.get(keys.value_key(key))
+        if found is not None and len(found) <= RECENT_BYTES_MAX:
+            self._recent[key] = found
+        return found
+
+    def _set_newest(self, key: str, stored: bytes, version: bytes | None) -> None:
+        self._staged.changes[stored] = version
+        if version is not None and len(version) <= RECENT_BYTES_MAX:
+            self._recent[key] = version
+        else:
+            self._recent.pop(key, None)
+            self._older.pop(key, None)
+
+    def put_alone(self, index: int, key: str, value: bytes) -> tuple[int, Change]:
+        """``put`` and ``conclude`` for an entry that does nothing else, and for no session."""
+        header, changes = self._header, self._staged.changes
+        created, version, changed = index, 1, 0
+        stored = keys.value_key(key)
+        old = self._recent.get(key) or self._newest_of(key)
+        if old is None:
+            header.used_bytes += len(stored) + _PREFIX_BYTES + len(value)
+            header.key_count += 1
+        else:
+            old_created, changed, old_version, old_session = _VERSION.unpack_from(old)
+            kept = keys.superseded_key(stored, changed)
+            changes[kept] = old
+            header.used_bytes += len(kept) + _PREFIX_BYTES + len(value)
+            if old_version:
+                created, version = old_created, old_version + 1
+            else:
+                header.key_count += 1
+            if old_session:
+                changes[keys.ephemeral_key(old_session, key)] = None
+        self._set_newest(key, stored, _VERSION.pack(created, index, version, 0) + value)
+        changes[keys.changelog_key(index)] = _encoder.encode({key: changed})
+        return version, Change(key, value, created, version)
 
     def put(self, footprint: Footprint, key: str, value: bytes, session: int) -> int:
         """Set a key; the new number of its version."""
         index = footprint.index
         created, version = index, 1
         stored = keys.value_key(key)
-        old = self._staged.get(stored)
+        old = self._recent.get(key) or self._newest_of(key)
         if old is None:
             self._header.used_bytes += len(stored) + _PREFIX_BYTES + len(value)
             self._header.key_count += 1
@@ -71,14 +125,14 @@ class Versions:
                 self._staged.delete(keys.ephemeral_key(old_session, key))
         if session:
             self._staged.put(keys.ephemeral_key(session, key), b"")
-        self._staged.changes[stored] = _VERSION.pack(created, index, version, session) + value
+        self._set_newest(key, stored, _VERSION.pack(created, index, version, session) + value)
         footprint.changes[key] = Change(key, value, created, version, session)
         return version
 
     def delete(self, footprint: Footprint, key: str) -> int:
         """Delete a key; how many that were: one, or none when it does not exist."""
         stored = keys.value_key(key)
-        old = self._staged.get(stored)
+        old = self._recent.get(key) or self._newest_of(key)
         if old is None:
             return 0
         _, changed, version, session = _VERSION.unpack_from(old)
@@ -89,7 +143,7 @@ class Versions:
         self._header.key_count -= 1
         if session:
             self._staged.delete(keys.ephemeral_key(session, key))
-        self._staged.put(stored, _VERSION.pack(0, footprint.index, 0, 0))
+        self._set_newest(key, stored, _VERSION.pack(0, footprint.index, 0, 0))
         footprint.changes[key] = Change(key, None)
         return 1
 
@@ -112,14 +166,14 @@ class Versions:
 
     def get(self, key: str, at: int | None = None) -> KeyValue | None:
         """A key as it is, or as it was after an index."""
-        newest = self._staged.get(keys.value_key(key))
+        newest = self._recent.get(key) or self._newest_of(key)
         if newest is None:
             return None
         return _seen(key, newest if at is None else self._version_at(key, newest, at))
 
     def changed_index(self, key: str) -> int:
         """When a key was changed last, by a deletion too; 0 when that is not known any more."""
-        newest = self._staged.get(keys.value_key(key))
+        newest = self._recent.get(key) or self._newest_of(key)
         return 0 if newest is None else keys.number_in(newest, keys.NUMBER_BYTES)
 
     def scan(
@@ -222,12 +276,13 @@ class Versions:
     def _forget_superseded(self, key: str, index: int, previous: int) -> None:
         if previous:
             self._drop(keys.history_key(key, previous))
-        stored = keys.value_key(key)
-        newest = self._staged.get(stored)
+        newest = self._recent.get(key) or self._newest_of(key)
         assert newest is not None, f"{key} has changed at {index} and has no version"
         _, changed, version, _ = _VERSION.unpack_from(newest)
         if changed == index and not version:
+            stored = keys.value_key(key)
             self._drop(stored)
+            self._set_newest(key, stored, None)
 
     def _drop(self, stored: bytes) -> None:
         old = self._staged.get(stored)

@@ -7,8 +7,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stele.errors import InvalidArgument, SnapshotTooOld
-from stele.metastore.commands import Execute, WaterlineAt, encode_command
+from stele.metastore.commands import (
+    NOBODY,
+    AdvanceWaterline,
+    CloseSession,
+    Effects,
+    Execute,
+    OpenSession,
+    WaterlineAt,
+    encode_command,
+)
 from stele.metastore.state import keys, versions
+from stele.metastore.state.machine import StateMachine
 from stele.protocol.metastore_values import Change, Changes, Delete, KeyRange, KeyValue, Put
 from tests.unit.metastore.state.replica import Replica
 
@@ -185,3 +195,56 @@ def test_every_index_from_the_waterline_on_can_be_read(
             if change.value is not None:
                 replayed[change.key] = change.value
     assert replayed == past[-1]
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["put", "put", "put", "ephemeral", "delete", "forget"]),
+        st.sampled_from(["/a", "/b", "/c", "/d"]),
+        st.sampled_from([0, 1, 40]),
+    ),
+    max_size=25,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(STEPS)
+def test_the_shortest_way_of_a_put_leaves_the_same_bytes(steps: list[tuple[str, str, int]]) -> None:
+    """One replica keeps little at hand, takes no short cuts and restarts after each entry."""
+    quick, slow = Replica(), Replica()
+    with pytest.MonkeyPatch.context() as patch:
+        for kind, key, size in steps:
+            patch.setattr(versions, "RECENT_KEYS_MAX", 2)
+            patch.setattr(versions, "RECENT_BYTES_MAX", 48)
+            effects = _step(quick, kind, key, bytes(size))
+            with pytest.MonkeyPatch.context() as slowly:
+                slowly.setattr(StateMachine, "_is_plain_put", lambda *_: False)
+                slow.restart()
+                assert _step(slow, kind, key, bytes(size)) == effects
+            assert list(quick.values.scan(b"", b"\xff")) == list(slow.values.scan(b"", b"\xff"))
+            assert quick.machine.get(key) == slow.machine.get(key)
+
+
+def _step(replica: Replica, kind: str, key: str, value: bytes) -> Effects:
+    if kind == "forget":
+        index = replica.machine.applied_index
+        return replica.apply(AdvanceWaterline(NOBODY, index))
+    if kind == "ephemeral":
+        opened = replica.apply(OpenSession(replica.identity(1), 1_000_000, "", 0)).opened[0].id
+        replica.apply(Execute(replica.identity(1), (Put(key, value, opened),)))
+        return replica.apply(CloseSession(replica.identity(1), opened))
+    operation = Put(key, value) if kind == "put" else Delete(key)
+    return replica.apply(Execute(replica.identity(1), (operation,)))
+
+
+def test_no_more_than_so_many_versions_are_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(versions, "RECENT_KEYS_MAX", 4)
+    replica = Replica()
+    for number in range(50):
+        replica.put(f"/k/{number % 20}", b"x")
+        replica.put("/large", bytes(versions.RECENT_BYTES_MAX))
+    kept = replica.machine._versions
+    assert len(kept._recent) <= 5
+    assert len(kept._older) <= 5
+    assert "/large" not in {**kept._recent, **kept._older}
+    assert len(replica.contents()) == 21
