@@ -12,11 +12,12 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from stele.env.ports import Clock, Network, Random
-from stele.errors import OutOfSpace
+from stele.errors import OutOfSpace, SteleError
 from stele.metastore import events as e
 from stele.metastore.driver import Driver
 from stele.metastore.forwarding import Forwarder
@@ -209,10 +210,9 @@ class NodeServer:
 
     def report_space(self, leader: int) -> None:
         """Tell the leader how the disk here is."""
-        channel = self._peers.channel(leader)
-        is_short = self._member.log.space_is_short
-        if channel.is_open:
-            channel.send(REPORT_SPACE, SpaceReport(self.cluster, self.node, is_short=is_short))
+        report = SpaceReport(self.cluster, self.node, is_short=self._member.log.space_is_short)
+        with suppress(SteleError):  # whatever is in the way: it is said again
+            self._peers.channel(leader).send(REPORT_SPACE, report)
 
     def stopped(self, reason: str) -> None:
         """The node has given up: so does the server."""

@@ -304,7 +304,7 @@ class MetastoreService:
             address=self._host.address,
             role=core.role,
             term=core.term,
-            leader=core.leader,
+            leader=core.leader if core.leader in core.membership.members else NOBODY,
             commit=core.commit,
             applied=machine.applied_index,
             first_index=core.first_index,

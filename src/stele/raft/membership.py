@@ -39,9 +39,10 @@ class Membership(msgspec.Struct, frozen=True, array_like=True, gc=False):
         """Voters, then learners."""
         return self.voters + self.learners
 
-    def address_of(self, node: int) -> str:
-        """Where ``node`` listens; its number when no address is recorded."""
-        return self.addresses.get(node, str(node))
+    def address_of(self, node: int) -> str | None:
+        """Where ``node`` listens; None for one that has left, or never said so: nobody can be sent
+        there."""
+        return self.addresses.get(node)
 
     def encode(self) -> bytes:
         """The payload of a membership entry; equal values give equal bytes."""

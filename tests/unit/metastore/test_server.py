@@ -146,3 +146,22 @@ async def test_a_step_of_the_membership_that_makes_no_sense_is_refused() -> None
         (only,) = await ms.admin.members()
         with pytest.raises(InvalidArgument, match="last voter"):
             await ms.admin.remove(only.node)
+
+
+async def test_a_leader_that_left_is_nobody_to_ask() -> None:
+    """Who still follows it names neither its number nor an address."""
+    async with group_of(3) as group:
+        leader = await group.settled_leader()
+        gone = group.servers[leader].node
+        ms = group.client()
+        others = [address for address in group.servers if address != leader]
+        await ms.admin.remove(gone)
+        for _ in range(50):
+            for address in others:
+                node = group.servers[address].driver.node
+                if gone in node.core.membership.members:
+                    continue
+                assert node.leader_address in (None, *others)
+                assert (await ms.admin.status(address)).leader != gone
+            await asyncio.sleep(0.01)
+        await ms.put("/after", b"1")

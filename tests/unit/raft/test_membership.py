@@ -58,9 +58,10 @@ def test_equal_memberships_have_equal_bytes() -> None:
     assert one.encode() == other.encode()
 
 
-def test_address_of_falls_back_to_the_number() -> None:
+def test_who_said_nothing_or_has_left_has_no_address() -> None:
     assert GROUP.address_of(3) == "three:1"
-    assert GROUP.address_of(1) == "1"
+    assert GROUP.address_of(1) is None
+    assert apply_change(GROUP, Remove(3)).address_of(3) is None
 
 
 def test_each_change_does_what_it_says() -> None:

@@ -35,7 +35,11 @@ def test_refusals_name_the_leader_when_one_is_known() -> None:
     leader.state.require_leader()
     with pytest.raises(NotLeader) as refusal:
         follower.state.require_leader()
-    assert refusal.value.leader == "1"
+    assert refusal.value.leader is None, "it has not said where it is"
+    follower.state.log.history.current = Membership((1, 2, 3), (), {1: "one:1"})
+    with pytest.raises(NotLeader) as refusal:
+        follower.state.require_leader()
+    assert refusal.value.leader == "one:1"
 
 
 def test_refusals_give_the_address_where_the_membership_has_one() -> None:
