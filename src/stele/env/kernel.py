@@ -104,6 +104,7 @@ _MEANING: dict[int, type[SteleError]] = {
     errno.ENOTEMPTY: AlreadyExists,
     errno.ENOSPC: OutOfSpace,
     errno.EDQUOT: OutOfSpace,
+    errno.EFBIG: OutOfSpace,  # larger than the process or the file system allows
     errno.EISDIR: InvalidArgument,
     errno.ENOTDIR: InvalidArgument,
     errno.ELOOP: InvalidArgument,  # a symbolic link where a file of ours should be

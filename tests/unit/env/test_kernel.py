@@ -29,6 +29,7 @@ from stele.errors import (
         (errno.EFBIG, TransientIoError, StorageFailed),
         (errno.ENOSPC, OutOfSpace, OutOfSpace),
         (errno.EDQUOT, OutOfSpace, OutOfSpace),
+        (errno.EFBIG, OutOfSpace, OutOfSpace),
         (errno.ENOENT, NotFound, NotFound),
         (errno.EEXIST, AlreadyExists, AlreadyExists),
         (errno.ENOTEMPTY, AlreadyExists, AlreadyExists),
