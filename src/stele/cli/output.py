@@ -33,6 +33,11 @@ class Output:
         """Print one of many results: a program gets each as one line of JSON."""
         print(_json(value, indent=None) if self.as_json else text, file=self._stdout)
 
+    def progress(self, text: str) -> None:
+        """Say how far something has come; programs are told the result."""
+        if not self.as_json:
+            print(text, file=self._stderr, flush=True)
+
     def flush(self) -> None:
         """Show what was printed now, also to a reader at the other end of a pipe."""
         print(end="", file=self._stdout, flush=True)

@@ -9,6 +9,7 @@ from typing import Any
 
 from stele.cli import exit_codes
 from stele.cli.output import Output
+from stele.cli.spark_compact import compact, configure_compact
 from stele.cli.spark_load import configure_load, load
 from stele.cli.tables import add_database, add_reading, open_database, positive
 from stele.cli.values import moment, plain, word
@@ -195,6 +196,7 @@ Job = Callable[[Any, Database, Namespace, Output], None]
 JOBS: dict[str, tuple[Job, Callable[[ArgumentParser], None]]] = {
     "sql": (sql, _configure_sql),
     "load": (load, configure_load),
+    "compact": (compact, configure_compact),
     "export": (export, _configure_export),
     "check": (check, _configure_check),
     "backup": (backup, _configure_backup),

@@ -21,6 +21,7 @@ from stele.model.predicates import CellSpec, ReadSpec, ScanSpec
 from stele.model.ranges import EVERYTHING, RowRange
 from stele.model.row import RowCells
 from stele.model.schema import Schema
+from stele.storage.compaction_work import CompactedUnit, CompactionWork, UnitOutcome
 from stele.storage.fragment_format import FragmentInfo
 from stele.storage.import_files import ImportTicket
 from stele.storage.read_plan import ReadPlan
@@ -221,6 +222,21 @@ class TableBackend(Protocol):
 
     def last_numbered(self, writer: str) -> LastWrite | None:
         """The last numbered write of a writer, if it is remembered."""
+
+    def plan_compaction(self, rows: RowRange, bytes_max: int, ttl_us: int) -> CompactionWork:
+        """What somebody else could compact of the tablets that overlap ``rows``, up to so much.
+
+        The files of it stay while its lease lives, which is renewed and released like a pin.
+        """
+
+    def publish_compaction(
+        self, job: str, token: str, units: Sequence[CompactedUnit]
+    ) -> tuple[UnitOutcome, ...]:
+        """Show what units have become, in each tablet that still shows all that was merged.
+
+        Their files are of an attempt at a job, begun like an import and still under way.
+        Idempotent.
+        """
 
     def snapshot(self, name: str) -> int:
         """Keep the table as it is now readable under ``name``; returns its txn."""

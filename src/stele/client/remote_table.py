@@ -29,8 +29,21 @@ from stele.model.row import PackedCell
 from stele.model.schema import Schema
 from stele.model.schema_json import schema_from_json
 from stele.protocol import tables as protocol
+from stele.protocol.table_compactions import (
+    PLAN_COMPACTION,
+    PUBLISH_COMPACTION,
+    CompactedUnits,
+    PlanCompaction,
+)
 from stele.protocol.table_mutations import encode_mutations
 from stele.rpc.service import Req, Resp, Unary
+from stele.storage.compaction_work import (
+    CompactedUnit,
+    CompactionWork,
+    UnitOutcome,
+    decode_work,
+    encode_compacted,
+)
 from stele.storage.fragment_format import FragmentInfo
 from stele.storage.import_files import ImportTicket, encode_files
 from stele.storage.read_plan import ReadPlan, decode_plan
@@ -232,6 +245,18 @@ class RemoteTable:
         """Hold the changes of a range and learn in which files they are."""
         request = protocol.PinChanges(self.id, since, ttl_us, until)
         return decode_plan(self._operate(protocol.PIN_CHANGES, request).plan)
+
+    def plan_compaction(self, rows: RowRange, bytes_max: int, ttl_us: int) -> CompactionWork:
+        """What could be compacted here instead of there."""
+        request = PlanCompaction(self.id, rows, bytes_max, ttl_us)
+        return decode_work(self._operate(PLAN_COMPACTION, request).work)
+
+    def publish_compaction(
+        self, job: str, token: str, units: Sequence[CompactedUnit]
+    ) -> tuple[UnitOutcome, ...]:
+        """Let the owner show what units have become."""
+        request = CompactedUnits(self.id, job, token, encode_compacted(units))
+        return self._operate(PUBLISH_COMPACTION, request, repeat=True).outcomes
 
     def begin_import(self, job: str, ttl_us: int) -> ImportTicket:
         """Begin a job. Asked twice, the second attempt is the one that counts."""

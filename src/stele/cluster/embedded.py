@@ -41,6 +41,7 @@ from stele.tablet.changes import Regroup
 from stele.tablet.config import ConfigEdit, TabletConfig
 from stele.tablet.config_writer import NOTHING_WAS_SAVED
 from stele.tablet.engine import World
+from stele.tablet.external_compaction import ExternalCompactions
 from stele.tablet.horizon import next_horizon
 from stele.tablet.imports import Imports, settled
 from stele.tablet.maintenance import Ended, Maintenance
@@ -99,6 +100,9 @@ class EmbeddedBackend:
         )
         self.changes = ChangeFeed(store.user, self.pins)
         self.imports = Imports(store.user, store.coordination, self.pins.location)
+        self.compactions = ExternalCompactions(
+            store.user, store.coordination, self.pins, self.advance_horizon, self._catalog_changes
+        )
         self.numbered = NumberedWrites(store.user, self.imports)
         self.maintenance = Maintenance(store.user, self.advance_horizon, self.new_tablet_id)
         self._meta_maintenance = Maintenance(store.meta, self._meta_horizon, self.new_tablet_id)

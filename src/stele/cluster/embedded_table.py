@@ -16,6 +16,7 @@ from stele.model.predicates import CellSpec, ReadSpec, ScanSpec
 from stele.model.ranges import EVERYTHING, RowRange, check_row
 from stele.model.row import RowCells
 from stele.model.schema import Schema
+from stele.storage.compaction_work import CompactedUnit, CompactionWork, UnitOutcome
 from stele.storage.fragment_format import FragmentInfo
 from stele.storage.import_files import ImportTicket
 from stele.storage.read_plan import ReadPlan
@@ -349,6 +350,16 @@ class EmbeddedTable:
     def pin_changes(self, since: int, until: int | None, ttl_us: int) -> ReadPlan:
         self._backend.check_open()
         return self._backend.changes.pin(self._state, since, until, ttl_us)
+
+    def plan_compaction(self, rows: RowRange, bytes_max: int, ttl_us: int) -> CompactionWork:
+        self._backend.check_open()
+        return self._backend.compactions.plan(self._state, rows, bytes_max, ttl_us)
+
+    def publish_compaction(
+        self, job: str, token: str, units: Sequence[CompactedUnit]
+    ) -> tuple[UnitOutcome, ...]:
+        self._backend.check_open()
+        return self._backend.compactions.publish(self._state, job, token, units)
 
     def begin_import(self, job: str, ttl_us: int) -> ImportTicket:
         self._backend.check_open()

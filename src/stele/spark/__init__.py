@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from stele.spark.backups import backup, restore
 from stele.spark.checking import check
+from stele.spark.compacting import CompactProgress, CompactReport, compact
 from stele.spark.exporting import export
 from stele.spark.loading import Report, bulk_load
 from stele.spark.lookups import lookup_join
@@ -19,10 +20,13 @@ from stele.spark.sessions import session, setup
 from stele.spark.system_tables import system
 
 __all__ = [
+    "CompactProgress",
+    "CompactReport",
     "Report",
     "backup",
     "bulk_load",
     "check",
+    "compact",
     "export",
     "lookup_join",
     "read",

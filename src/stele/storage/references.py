@@ -186,6 +186,28 @@ def unite(references: Iterable[Reference]) -> References:
     return tuple(result)
 
 
+def without(references: Iterable[Reference], gone: Iterable[Reference]) -> References | None:
+    """What references show besides what ``gone`` shows; ``None`` if they do not show all of that.
+
+    How either was cut before does not matter: what counts is which cells of which file.
+    """
+    left = list(references)
+    for one in gone:
+        taken = Region(one.rows, one.columns)
+        same = [ref for ref in left if (ref.file, ref.txn) == (one.file, one.txn)]
+        missing = subtract(taken, (Region(ref.rows, ref.columns) for ref in same))
+        if any(one.restricted(region) is not None for region in missing):
+            return None
+        pieces = (
+            ref.restricted(region)
+            for ref in same
+            for region in Region(ref.rows, ref.columns).minus(taken)
+        )
+        others = [ref for ref in left if ref not in same]
+        left = [*others, *(piece for piece in pieces if piece is not None)]
+    return tuple(left)
+
+
 def _by_name_and_txn(
     item: tuple[tuple[str, int | None], list[Reference]],
 ) -> tuple[str, bool, int]:

@@ -22,6 +22,7 @@ from stele.storage.references import (
     restrict,
     restrict_marks,
     unite,
+    without,
 )
 from stele.tablet.config import ConfigEdit, HiddenImport, TabletConfig
 
@@ -98,6 +99,41 @@ class ReplaceReferences:
                 return Refused(f"tablet {self.tablet} no longer refers to {reference.file.name}")
             kept.remove(reference)
         return ConfigEdit(written=(revised(config, references=(*kept, *self.outputs)),))
+
+
+@dataclass(frozen=True, slots=True)
+class SwapReferences:
+    """What a compaction elsewhere has made of references that some rows had when it was planned.
+
+    Tablets may have been split, joined or regrouped since: what counts is that everything that was
+    merged is still shown, tablet by tablet. One that has lost some of it stays as it is. Asked
+    twice, nothing happens the second time.
+    """
+
+    rows: RowRange
+    inputs: References
+    outputs: References
+    groups: tuple[tuple[str, ColumnSet], ...]
+    """Of the schema: the outputs are cut into those that there are now."""
+
+    def apply(self, configs: Configs) -> Outcome:
+        found = [(config, self.swapped(config)) for config in configs.values()]
+        lost = [config.id for config, new in found if new is None]
+        written = tuple(new for old, new in found if new is not None and new is not old)
+        if lost and not written:
+            return Refused(f"{' and '.join(lost)} no longer shows all that was merged")
+        return ConfigEdit(written=written)
+
+    def swapped(self, config: TabletConfig) -> TabletConfig | None:
+        """A tablet after it; itself if there is nothing to do, ``None`` if it does not fit."""
+        inputs = restrict(self.inputs, config.rows)
+        if not inputs:
+            return config
+        outputs = restrict(into_groups(self.outputs, dict(self.groups)), config.rows)
+        if outputs and set(outputs) <= set(config.references):
+            return config
+        kept = without(config.references, inputs)
+        return None if kept is None else revised(config, references=(*kept, *outputs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,6 +295,7 @@ ConfigChange = (
     CreateTablets
     | AddFlush
     | ReplaceReferences
+    | SwapReferences
     | SplitTablet
     | JoinTablets
     | Regroup

@@ -15,7 +15,8 @@ in time ends in a round of the collector, and its files with it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Lock
 
@@ -180,6 +181,29 @@ class Pins:
             expires_us=lease.expires_us,
             tablets=tuple(_tablet(fragments, schema, config, tail) for config in configs),
         )
+
+    @contextmanager
+    def holding_files(
+        self, state: TableState, ttl_us: int
+    ) -> Iterator[tuple[str, tuple[TabletConfig, ...]]]:
+        """Keep all files that META names now: the lease, and the tablets as they are.
+
+        The lease stays after this, unless it ends with an error. What is in memory is not held.
+        """
+        world = self._engine.world
+        now_us = world.clock.now_us()
+        name = _lease_name(state.id, f"files-{world.random.bytes(8).hex()}")
+        expires_us = now_us + check_ttl(ttl_us)
+        with self._leasing:
+            txn, meta_txn = self._engine.durable_txn, self._meta.durable_txn()
+            self._coordination.grant_lease(
+                LeaseRecord(name, state.id, txn, meta_txn, None, now_us, expires_us)
+            )
+        try:
+            yield name, self._meta.configs(state.id, meta_txn)
+        except Exception:
+            self._coordination.release_lease(name)
+            raise
 
     def renew(self, table: str, lease: str, ttl_us: int) -> int:
         """Let a pin live on from now; when it ends. ``NotFound`` if it has ended already."""

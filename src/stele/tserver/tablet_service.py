@@ -10,8 +10,17 @@ from stele.client.backend import TableBackend
 from stele.errors import InvalidArgument
 from stele.model.numbered_writes import NumberedWrite
 from stele.protocol import tables as protocol
+from stele.protocol.table_compactions import (
+    PLAN_COMPACTION,
+    PUBLISH_COMPACTION,
+    CompactedUnits,
+    CompactionPlanned,
+    CompactionPublished,
+    PlanCompaction,
+)
 from stele.protocol.table_mutations import decode_attachment
 from stele.rpc.service import Binding, Context
+from stele.storage.compaction_work import UnitOutcome, decode_compacted, encode_work
 from stele.storage.import_files import decode_files
 from stele.storage.read_plan import encode_plan
 from stele.tserver.served_tables import ServedTables
@@ -44,6 +53,8 @@ class TabletMethods:
             protocol.RELEASE_PIN.handled_by(self._release_pin),
             protocol.LOOK_FOR_CHANGES.handled_by(self._look_for_changes),
             protocol.PIN_CHANGES.handled_by(self._pin_changes),
+            PLAN_COMPACTION.handled_by(self._plan_compaction),
+            PUBLISH_COMPACTION.handled_by(self._publish_compaction),
             protocol.BEGIN_IMPORT.handled_by(self._begin_import),
             protocol.RENEW_IMPORT.handled_by(self._renew_import),
             protocol.COMMIT_IMPORT.handled_by(self._commit_import),
@@ -142,6 +153,25 @@ class TabletMethods:
             return encode_plan(table.pin_changes(request.since, request.until, request.ttl_us))
 
         return protocol.PinnedPlan(await self._on_table(request.table, pin))
+
+    async def _plan_compaction(
+        self, _context: Context, request: PlanCompaction
+    ) -> CompactionPlanned:
+        def plan(table: TableBackend) -> bytes:
+            return encode_work(
+                table.plan_compaction(request.rows, request.bytes_max, request.ttl_us)
+            )
+
+        return CompactionPlanned(await self._on_table(request.table, plan))
+
+    async def _publish_compaction(
+        self, _context: Context, request: CompactedUnits
+    ) -> CompactionPublished:
+        def publish(table: TableBackend) -> tuple[UnitOutcome, ...]:
+            units = decode_compacted(request.units)
+            return table.publish_compaction(request.job, request.token, units)
+
+        return CompactionPublished(await self._on_table(request.table, publish))
 
     async def _begin_import(
         self, _context: Context, request: protocol.BeginImport

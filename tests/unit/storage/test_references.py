@@ -24,6 +24,7 @@ from stele.storage.references import (
     restrict,
     split,
     unite,
+    without,
 )
 from stele.storage.regions import EVERYWHERE, Region
 from tests.unit.storage.region_cases import COLUMNS, FAMILIES, POINTS, REGION, row_range
@@ -114,6 +115,21 @@ def test_restricting(references: list[Reference], rows: RowRange, columns: Colum
         }
     )
     assert shown(restrict(references, rows, columns)) == expected
+
+
+@given(REFERENCES, REFERENCES, row_range())
+def test_taking_away_what_is_shown(
+    references: list[Reference], gone: list[Reference], rows: RowRange
+) -> None:
+    """Whatever way it is cut: all of it, or nothing happens."""
+    whole, part = unite(references), unite(gone)
+    for taken in (part, restrict(whole, rows)):
+        left = without(whole, taken)
+        if shown(taken) <= shown(whole):
+            assert left is not None
+            assert shown(left) == shown(whole) - shown(taken)
+        else:
+            assert left is None
 
 
 def test_a_reference_that_shows_nothing_is_dropped() -> None:

@@ -23,6 +23,7 @@ from stele.tablet.changes import (
     Regroup,
     ReplaceReferences,
     SplitTablet,
+    SwapReferences,
     TruncateRows,
 )
 from stele.tablet.config import ConfigEdit, TabletConfig, by_id
@@ -111,6 +112,76 @@ def test_a_compaction_is_refused_when_its_input_was_cut_by_a_regrouping() -> Non
     config = tablet("t.1", EVERYTHING, WIDE)
     (cut,) = applied(Regroup((("a", F), ("b", REST))), config).written
     assert "no longer refers" in refused(ReplaceReferences("t.1", config.references, ()), cut)
+
+
+# Compactions elsewhere.
+
+OUTPUT = fragment(STORE, [cell(b"b", txn=20), cell(b"x", txn=20)])
+ALL_IN_ONE = (("all", ALL_COLUMNS),)
+
+
+def swap(
+    config: TabletConfig,
+    *outputs: FragmentInfo,
+    groups: tuple[tuple[str, ColumnSet], ...] = ALL_IN_ONE,
+) -> SwapReferences:
+    """All that a tablet refers to has become these files."""
+    made = tuple(Reference(output, config.rows) for output in outputs)
+    return SwapReferences(config.rows, config.references, made, groups)
+
+
+def files_of(config: TabletConfig) -> list[tuple[FragmentInfo, RowRange]]:
+    return [(reference.file, reference.rows) for reference in config.references]
+
+
+def test_a_swap_leaves_what_came_later() -> None:
+    config = tablet("t.1", EVERYTHING, WIDE, LOW)
+    (later,) = applied(AddFlush((Reference(LATER),), 9), config).written
+    (written,) = applied(swap(config, OUTPUT), later).written
+    assert files_of(written) == [(LATER, EVERYTHING), (OUTPUT, EVERYTHING)]
+    assert written.marks == later.marks
+    assert written.revision == later.revision + 1
+    assert applied(swap(config, OUTPUT), written).is_empty, "it was done already"
+    (nothing,) = applied(swap(config), config).written
+    assert nothing.references == ()
+
+
+def test_each_half_of_a_split_swaps_its_part() -> None:
+    config = tablet("t.1", EVERYTHING, WIDE, LOW)
+    halves = applied(SplitTablet("t.1", b"m", "t.2", "t.3"), config).written
+    below, above = applied(swap(config, OUTPUT), *halves).written
+    assert files_of(below) == [(OUTPUT, LOWER)]
+    assert files_of(above) == [(OUTPUT, UPPER)]
+    (lost,) = applied(ReplaceReferences("t.2", halves[0].references[:1], ()), halves[0]).written
+    (only,) = applied(swap(config, OUTPUT), lost, halves[1]).written
+    assert files_of(only) == [(OUTPUT, UPPER)]
+    assert "t.2 no longer" in refused(swap(config, OUTPUT), lost)
+
+
+def test_parts_of_a_joined_tablet_are_swapped_one_after_the_other() -> None:
+    lower, upper = tablet("t.1", LOWER, WIDE), tablet("t.2", UPPER, WIDE)
+    (joined,) = applied(JoinTablets("t.1", "t.2", "t.3"), lower, upper).written
+    assert files_of(joined) == [(WIDE, EVERYTHING)]
+    (half,) = applied(swap(lower, OUTPUT), joined).written
+    assert files_of(half) == [(WIDE, UPPER), (OUTPUT, LOWER)]
+    (whole,) = applied(swap(upper), half).written
+    assert files_of(whole) == [(OUTPUT, LOWER)]
+
+
+def test_a_swap_is_cut_into_the_groups_there_are() -> None:
+    config = tablet("t.1", EVERYTHING, WIDE)
+    groups = (("a", F), ("b", REST))
+    (cut,) = applied(Regroup(groups), config).written
+    mixed = fragment(STORE, [cell(b"b", txn=20), cell(b"k", "g", txn=20)])
+    (written,) = applied(swap(config, mixed, groups=groups), cut).written
+    assert [(x.file, x.columns) for x in written.references] == [(mixed, F), (mixed, REST)]
+
+
+@pytest.mark.parametrize("change", [TruncateRows(RowRange(b"a", b"c"), 9), Regroup((("a", F),))])
+def test_rows_or_columns_that_are_gone_do_not_come_back(change: ConfigChange) -> None:
+    config = tablet("t.1", EVERYTHING, WIDE)
+    (changed,) = applied(change, config).written
+    assert "no longer shows" in refused(swap(config, OUTPUT), changed)
 
 
 # Splits and joins.
