@@ -26,7 +26,6 @@ from stele.errors import (
     [
         (errno.EIO, TransientIoError, StorageFailed),
         (errno.ESTALE, TransientIoError, StorageFailed),
-        (errno.EFBIG, TransientIoError, StorageFailed),
         (errno.ENOSPC, OutOfSpace, OutOfSpace),
         (errno.EDQUOT, OutOfSpace, OutOfSpace),
         (errno.EFBIG, OutOfSpace, OutOfSpace),
