@@ -181,7 +181,8 @@ class TableBackend(Protocol):
         """Hold the changes after ``since`` up to ``until`` (now: ``None``), as :meth:`pin` does.
 
         The plan answers reads at every txn from ``since`` on; from 0 on, as far back as history
-        reaches. ``SnapshotTooOld`` when some of the changes may be forgotten.
+        reaches; that of an empty range holds history alone. ``SnapshotTooOld`` when some of the
+        changes may be forgotten.
         """
 
     def begin_import(self, job: str, ttl_us: int) -> ImportTicket:

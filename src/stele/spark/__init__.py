@@ -10,6 +10,7 @@ Nothing but PySpark and a Java is needed: no jar, no server. ``docs/guide/spark.
 from __future__ import annotations
 
 from stele.spark.backups import backup, restore
+from stele.spark.change_frames import changes
 from stele.spark.checking import check
 from stele.spark.compacting import CompactProgress, CompactReport, compact
 from stele.spark.exporting import export
@@ -25,6 +26,7 @@ __all__ = [
     "Report",
     "backup",
     "bulk_load",
+    "changes",
     "check",
     "compact",
     "export",

@@ -95,7 +95,7 @@ class ReadOptions:
             text = self.given["versionAsOf"]
             wanted = int(text) if text.lstrip("-").isdigit() else text
         elif "timestampAsOf" in self.given:
-            wanted = _moment("timestampAsOf", self.given["timestampAsOf"])
+            wanted = moment("timestampAsOf", self.given["timestampAsOf"])
         return read_txn(table.core.backend, wanted)
 
     def request(self) -> ReadRequest:
@@ -108,12 +108,12 @@ class ReadOptions:
                 ranges=(RowRange(self._row("startRow") or b"", self._row("endRow")),),
                 columns=ColumnSelection.parse(None if names is None else _split(names)),
                 versions=self._versions(),
-                time_start=_moment("minTimestamp", given.get("minTimestamp"), TIMESTAMP_MIN),
-                time_end=_moment("maxTimestamp", given.get("maxTimestamp"), TIMESTAMP_MAX),
+                time_start=moment("minTimestamp", given.get("minTimestamp"), TIMESTAMP_MIN),
+                time_end=moment("maxTimestamp", given.get("maxTimestamp"), TIMESTAMP_MAX),
             ),
             shape=given.get("shape", "rows"),  # type: ignore[arg-type]  # checked there
             names=given.get("names", "qualified"),  # type: ignore[arg-type]  # checked there
-            partitions=_number("partitions", given.get("partitions")),
+            partitions=number("partitions", given.get("partitions")),
         )
 
     def _row(self, name: str) -> bytes | None:
@@ -134,7 +134,7 @@ class ReadOptions:
 
     def _versions(self) -> int | None:
         text = self.given.get("versions", "1")
-        return None if text == "all" else _number("versions", text)
+        return None if text == "all" else number("versions", text)
 
     def metadata(self) -> dict[str, str]:
         """What the first field of the schema carries for readers that get no options."""
@@ -211,7 +211,8 @@ def _split(names: str) -> list[str]:
     return parts
 
 
-def _number(name: str, text: str | None) -> int | None:
+def number(name: str, text: str | None) -> int | None:
+    """A whole number, if there is one."""
     if text is None:
         return None
     try:
@@ -220,7 +221,7 @@ def _number(name: str, text: str | None) -> int | None:
         raise InvalidArgument(f"{name} is a whole number, not {text!r:.80}") from None
 
 
-def _moment(name: str, text: str | None, default: int = 0) -> int:
+def moment(name: str, text: str | None, default: int = 0) -> int:
     """Microseconds, or a time in ISO form that says its zone."""
     if text is None:
         return default

@@ -11,16 +11,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructField, StructType
 
-from stele.errors import InvalidArgument
+from stele.spark.change_options import ChangeOptions, is_feed
+from stele.spark.change_source import ChangesReader, ChangesStreamReader, feed_schema, no_feed
 from stele.spark.options import ReadOptions, from_metadata, overlaid
 from stele.spark.partition_policy import cut_evenly, merged_bytes, wanted_partitions
 from stele.spark.routes import relevant
+from stele.spark.source_fields import check_fields
 from stele.spark.spark_types import spark_schema
 from stele.spark.tasks import make_tasks, run_task
 
@@ -34,7 +35,9 @@ class SteleDataSource(DataSource):  # type: ignore[misc]  # PySpark has no types
         return "stele"
 
     def schema(self) -> StructType:
-        """The columns of the table in the shape that is asked for."""
+        """The columns of the table, or of its changes, in the shape that is asked for."""
+        if is_feed(self.options):
+            return feed_schema(ChangeOptions.of(self.options))
         options = ReadOptions.parse(self.options)
         request = options.request()
         with options.address.open() as table:
@@ -43,11 +46,24 @@ class SteleDataSource(DataSource):  # type: ignore[misc]  # PySpark has no types
         fields[0] = StructField(first.name, first.dataType, first.nullable, options.metadata())
         return StructType(fields)
 
-    def reader(self, schema: StructType) -> SteleReader:
+    def reader(self, schema: StructType) -> DataSourceReader:
         """A reader of the columns in ``schema``."""
+        options = self._overlaid(schema)
+        if is_feed(options):
+            return ChangesReader(ChangeOptions.parse(options, streaming=False), schema)
+        return SteleReader(ReadOptions.parse(options), schema)
+
+    def streamReader(self, schema: StructType) -> ChangesStreamReader:  # noqa: N802 -- of Spark
+        """A reader of the changes of a table, as they come."""
+        options = self._overlaid(schema)
+        if not is_feed(options):
+            raise no_feed()
+        return ChangesStreamReader(ChangeOptions.parse(options, streaming=True), schema)
+
+    def _overlaid(self, schema: StructType) -> dict[str, str]:
+        """Options that are given with a statement count more than those of CREATE TABLE."""
         kept = from_metadata(schema.fields[0].metadata) if schema.fields else {}
-        # Options that are given with a statement count more than those of CREATE TABLE.
-        return SteleReader(ReadOptions.parse(overlaid(kept, dict(self.options))), schema)
+        return overlaid(kept, dict(self.options))
 
 
 class SteleReader(DataSourceReader):  # type: ignore[misc]
@@ -75,29 +91,3 @@ class SteleReader(DataSourceReader):  # type: ignore[misc]
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The lines of one task."""
         return iter(()) if partition.value is None else run_task(partition.value)
-
-
-def check_fields(found: pa.Schema, wanted: StructType) -> tuple[str, ...]:
-    """The columns that Spark asks for, in its order; each must be one of the table's as it is now.
-
-    Spark's catalog keeps its own copy of a schema, which may have fallen behind the table's.
-    """
-    present = {field.name: field.dataType for field in spark_schema(found)}
-    for field in wanted:
-        kind = present.get(field.name)
-        if kind is None:
-            raise InvalidArgument(
-                f"the table has no column {field.name!r}; it has {', '.join(present)}. If it was "
-                f"altered: DROP TABLE and CREATE TABLE it again in Spark, the data stays"
-            )
-        if _plain(kind) != _plain(field.dataType):
-            raise InvalidArgument(
-                f"column {field.name!r} is of type {kind.simpleString()}, not "
-                f"{field.dataType.simpleString()}"
-            )
-    return tuple(field.name for field in wanted)
-
-
-def _plain(kind: Any) -> str:
-    """A type without what does not matter here: whether parts of it may be null."""
-    return str(kind.simpleString())

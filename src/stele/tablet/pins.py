@@ -29,11 +29,11 @@ from stele.errors import InvalidArgument, NotFound, SnapshotTooOld, TableNotFoun
 from stele.kernels.block import Block
 from stele.model.schema import Schema
 from stele.model.schema_json import schema_to_json
+from stele.storage.group_merge import fragment_options, merged
 from stele.storage.read_plan import KeySample, ReadPlan, TabletPlan
 from stele.storage.references import Reference, References, file_references, restrict
 from stele.tablet.config import TabletConfig
 from stele.tablet.engine import Engine
-from stele.tablet.flush import fragment_options, merged
 from stele.tablet.fragment_store import FragmentStore, PendingFiles
 from stele.tablet.horizon import check_readable
 from stele.tablet.import_gate import await_import
@@ -95,6 +95,7 @@ class Pins:
         """Hold a table at a txn, or as it is now, and say which files it consists of.
 
         With ``since`` its history from there on is held too; from 0 on, all that is left of it.
+        If it is the txn itself nothing but history is held, and the plan has no tablets.
         ``SnapshotTooOld`` when history does not reach back to ``at``, or to ``since``;
         ``AlreadyExists`` when there is a pin of that name.
         """
@@ -125,7 +126,7 @@ class Pins:
         txn = self._txn(at)
         first_txn = txn if since is None else since or min(txn, self.history_of(state))
         await_import(self._engine, state, txn)
-        blocks = state.view().memory.blocks(txn)
+        blocks = state.view().memory.blocks(txn) if since != txn else None
         now_us = self._engine.world.clock.now_us()
         with self._leasing:
             lease = msgspec.structs.replace(
@@ -152,7 +153,7 @@ class Pins:
         return at
 
     def _resolve(
-        self, state: TableState, lease: LeaseRecord, txn: int, blocks: Sequence[Block]
+        self, state: TableState, lease: LeaseRecord, txn: int, blocks: Sequence[Block] | None
     ) -> ReadPlan:
         """Everything but the lease, which is held."""
         schema = state.layout.schema
@@ -163,7 +164,7 @@ class Pins:
         check_readable(state.name, lease.txn, floor)
         fragments = self._engine.fragments
         with fragments.writing() as files:
-            tail = spill(files, state.id, schema, blocks)
+            tail = spill(files, state.id, schema, blocks or ())
             if tail:
                 failpoint(AFTER_SPILL)
                 names = tuple(part.file.name for part in file_references(tail))
@@ -179,7 +180,9 @@ class Pins:
             first_txn=lease.txn,
             lease=lease.name,
             expires_us=lease.expires_us,
-            tablets=tuple(_tablet(fragments, schema, config, tail) for config in configs),
+            tablets=()
+            if blocks is None
+            else tuple(_tablet(fragments, schema, config, tail) for config in configs),
         )
 
     @contextmanager

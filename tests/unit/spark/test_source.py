@@ -6,18 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql.types import (
-    BinaryType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-)
+from pyspark.sql.types import LongType, StructField, StructType
 
 import stele
 from stele.errors import InvalidArgument
-from stele.spark.shapes import CELL_FIELDS
-from stele.spark.source import SteleDataSource, SteleReader, check_fields
+from stele.spark.change_source import ChangesStreamReader
+from stele.spark.source import SteleDataSource, SteleReader
 
 
 @pytest.fixture
@@ -68,15 +62,17 @@ def test_no_filters_are_ever_pushed() -> None:
     assert "pushFilters" not in vars(SteleReader)
 
 
-@pytest.mark.parametrize(
-    ("field", "said"),
-    [
-        (StructField("age", LongType()), "has no column 'age'; it has row, family"),
-        (StructField("row", StringType()), "column 'row' is of type binary, not string"),
-    ],
-)
-def test_a_schema_that_does_not_fit_is_refused(field: StructField, said: str) -> None:
-    with pytest.raises(InvalidArgument, match=said):
-        check_fields(CELL_FIELDS, StructType([field]))
-    fits = StructType([StructField("value", BinaryType()), StructField("txn", LongType(), False)])
-    assert check_fields(CELL_FIELDS, fits) == ("value", "txn")
+def test_a_stream_has_to_say_how_changes_are_told(db: str) -> None:
+    source = SteleDataSource({"db": db, "table": "users"})
+    with pytest.raises(InvalidArgument, match=r"changes='net'.*or changes='all'"):
+        source.streamReader(source.schema())
+
+
+def test_any_option_of_a_feed_makes_it_one(db: str) -> None:
+    source = SteleDataSource({"db": db, "table": "users", "startingversion": "earliest"})
+    schema = source.schema()
+    assert schema.names[-3:] == ["_change_type", "_commit_version", "_commit_timestamp"]
+    assert isinstance(source.streamReader(schema), ChangesStreamReader)
+    lines = rows_of(SteleDataSource({}).reader(schema))
+    assert {line["_change_type"] for line in lines} == {"insert"}
+    assert [line["info:age"] for line in lines] == list(range(50))

@@ -200,7 +200,7 @@ def test_what_is_below_the_horizon_is_refused_with_the_remedy() -> None:
     table.flush()
     clock_of(backend).advance(HOUR_US)
     table.compact()
-    with pytest.raises(SnapshotTooOld, match="forgotten.*begins at.*again from 0"):
+    with pytest.raises(SnapshotTooOld, match=r"forgotten.*begins at.*again from 0"):
         table.pin_changes(first, None, HOUR_US)
     assert [cell.value for cell in mutations(backend, table, 0)] == [b"two"]
     assert kinds(net(backend, table, 0)) == [("insert", b"a", b"two")]
@@ -242,6 +242,18 @@ def test_a_pin_from_the_beginning_holds_all_that_is_left() -> None:
             for cell in batch_to_cells(batch)
         ]
         assert found == [until]
+
+
+def test_an_empty_range_holds_history_and_nothing_else() -> None:
+    backend, table = new_table(Schema([Group("all", block_cells=256)], history=0))
+    since = put(table, b"a", b"one")
+    plan = table.pin_changes(since, since, 2 * HOUR_US)
+    assert (plan.txn, plan.first_txn, plan.tablets) == (since, since, ())
+    assert backend.store.world.files.list("fragments") == []
+    put(table, b"a", b"two")
+    clock_of(backend).advance(HOUR_US)
+    table.compact()
+    assert [cell.value for cell in mutations(backend, table, since)] == [b"two"]
 
 
 def test_a_truncation_ends_a_feed() -> None:
