@@ -20,6 +20,7 @@ from stele.kernels.sources import Source
 from stele.model.groups import HIDDEN_GROUP, Group
 from stele.model.ranges import RowRange
 from stele.storage.compaction_merge import compacted
+from stele.storage.group_merge import fragment_options
 from stele.storage.reference_streams import runs
 from stele.storage.references import Reference, References, file_references
 from stele.tablet.changes import ReplaceReferences
@@ -27,7 +28,6 @@ from stele.tablet.compaction_policy import CompactionChoice, SourceFacts, choose
 from stele.tablet.config import ConfigEdit, TabletConfig
 from stele.tablet.config_writer import Answer
 from stele.tablet.engine import Engine
-from stele.tablet.flush import fragment_options
 from stele.tablet.fragment_store import FragmentStore, PendingFiles
 from stele.tablet.parallel import cut, write_parts
 from stele.tablet.read_sources import stream_sources

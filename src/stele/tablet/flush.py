@@ -7,23 +7,18 @@ saved leaves everything as it was, plus files that nobody refers to.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from stele.env.failpoints import declare, failpoint
 from stele.errors import SteleError
 from stele.kernels.block import Block
-from stele.kernels.compact import CompactionPlan, compaction_rule
-from stele.kernels.merger import merge_parts
 from stele.kernels.search import slice_rows
-from stele.kernels.sources import Source
-from stele.model.groups import HIDDEN_GROUP, Group
 from stele.model.ranges import RowRange
-from stele.model.schema import Schema
-from stele.storage.fragment_options import FragmentOptions
+from stele.storage.group_merge import write_groups
 from stele.storage.memory_table import FlushSet
-from stele.storage.references import Reference, References
+from stele.storage.references import References
 from stele.tablet.changes import AddFlush
 from stele.tablet.config import ConfigEdit
 from stele.tablet.config_writer import Answer
@@ -31,17 +26,9 @@ from stele.tablet.engine import Engine
 from stele.tablet.fragment_store import PendingFiles
 from stele.tablet.log_release import release_log
 from stele.tablet.parallel import cut, write_parts
-from stele.tablet.retries import hidden_cells
 from stele.tablet.table_state import TableState
 
 AFTER_FRAGMENTS = declare("tablet.flush.after_fragments")
-
-KEEP_EVERYTHING = CompactionPlan(horizon=-1)
-"""A flush drops nothing: below no txn is anything superfluous."""
-
-MERGED_CELLS = 65_536
-"""Cells merged and copied at a time: the memory of one copy serves for the next, and memory that
-was never touched before is dear."""
 
 FlushDone = Callable[[SteleError | None], None]
 
@@ -85,7 +72,7 @@ class Flush:
     def _write(self, blocks: Sequence[Block], rows: RowRange) -> References:
         assert self.files is not None
         inside = [slice_rows(block, rows) for block in blocks]
-        return write_groups(self.files, self.state.id, self.state.layout.schema, inside)
+        return write_groups(self.files.write, self.state.id, self.state.layout.schema, inside)
 
     def _written(self, written: References | SteleError) -> None:
         if isinstance(written, SteleError):
@@ -148,32 +135,3 @@ def _parts(blocks: Sequence[Block]) -> tuple[RowRange, ...]:
         if 2 * before >= cells:
             break
     return cut(cells, middle)
-
-
-def write_groups(
-    files: PendingFiles, table: str, schema: Schema, blocks: Sequence[Block]
-) -> References:
-    """Write sorted blocks as one fragment for each group that has cells in them."""
-    references: list[Reference] = []
-    for group in schema.stored_groups:
-        infos = files.write(
-            merged(blocks, schema, group), table=table, options=fragment_options(group)
-        )
-        columns = schema.column_set(group)
-        references.extend(Reference(info, columns=columns) for info in infos)
-    return tuple(references)
-
-
-def merged(blocks: Sequence[Block], schema: Schema, group: Group) -> Iterator[Block]:
-    """All cells of one group, in order. Row erasures go into every group but the hidden one."""
-    columns = schema.column_set(group)
-    if group is HIDDEN_GROUP:
-        blocks = [hidden for block in blocks if (hidden := hidden_cells(block)).count]
-    sources = [Source(block, columns) for block in blocks]
-    for selection in merge_parts(sources, compaction_rule(KEEP_EVERYTHING), MERGED_CELLS):
-        yield from selection.gather()
-
-
-def fragment_options(group: Group) -> FragmentOptions:
-    """How files of a group are written."""
-    return FragmentOptions(compression=group.compression, block_cells=group.block_cells)

@@ -33,9 +33,9 @@ from stele.model.numbered_writes import (
 )
 from stele.model.validation import validate_mutations
 from stele.storage.fragment_format import FragmentInfo
+from stele.storage.group_merge import fragment_options
 from stele.storage.references import Reference
 from stele.tablet.engine import Engine
-from stele.tablet.flush import fragment_options
 from stele.tablet.import_gate import await_import
 from stele.tablet.imports import Imports
 from stele.tablet.table_state import TableState

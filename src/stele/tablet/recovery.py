@@ -12,17 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from stele.env.failpoints import declare, failpoint
 from stele.env.ports import FileSystem
 from stele.kernels.block import Block
 from stele.model.column_set import ALL_COLUMNS
 from stele.model.schema import Schema
+from stele.storage.group_merge import write_groups
 from stele.storage.log_replay import recover_log, unflushed
 from stele.storage.references import FlushMark, References, restrict
 from stele.tablet.changes import into_groups_of, revised
 from stele.tablet.config import TabletConfig
-from stele.tablet.flush import write_groups
 from stele.tablet.fragment_store import PendingFiles
 
 AFTER_FRAGMENTS = declare("tablet.recovery.after_fragments")
@@ -39,6 +40,33 @@ class LostTable:
     table: str
     schema: Schema
     configs: tuple[TabletConfig, ...]
+
+    @property
+    def last_txn(self) -> int:
+        """The largest that a config speaks of."""
+        txns = ((config.clock, *(mark.txn for mark in config.marks)) for config in self.configs)
+        return max(chain.from_iterable(txns), default=0)
+
+    def adopted(
+        self, references: References, clock: int, *, log: str | None, location: str | None = None
+    ) -> tuple[TabletConfig, ...]:
+        """The configs with everything recovered, which is all there was up to ``clock``.
+
+        The last owner may have died between saving a new schema and cutting references along its
+        groups (T65), so that is done here.
+        """
+        schema = self.schema
+        groups = {group.name: schema.column_set(group) for group in schema.stored_groups}
+        columns = frozenset(groups.values())
+        configs = []
+        for config in self.configs:
+            shown = (*config.references, *restrict(references, config.rows))
+            new = replace(config, references=shown, log=log, location=location)
+            if not all(reference.columns in columns for reference in new.all_references):
+                new = into_groups_of(new, groups)
+            mark = FlushMark(config.rows, ALL_COLUMNS, clock)  # as high as any, and wider
+            configs.append(revised(new, marks=(mark,), clock=clock))
+        return tuple(configs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +94,7 @@ def recover(
     """
     harvests = {table.table: _Harvest(table, files) for table in tables}
     directories = sorted({c.log for table in tables for c in table.configs if c.log is not None})
-    clock = max((_last_txn(c) for table in tables for c in table.configs), default=0)
+    clock = max((table.last_txn for table in tables), default=0)
     for directory in directories:
         sealed, replayed = recover_log(fs, directory, sealer, tables=harvests.keys())
         clock = max(clock, sealed.clock)
@@ -78,18 +106,10 @@ def recover(
         harvest.spill()
     failpoint(AFTER_FRAGMENTS)
     configs = {
-        name: tuple(
-            replace(harvest.adopted(config, clock), log=log, location=location)
-            for config in harvest.lost.configs
-        )
+        name: harvest.lost.adopted(harvest.references, clock, log=log, location=location)
         for name, harvest in harvests.items()
     }
     return Recovered(configs, clock, sum(harvest.cells for harvest in harvests.values()))
-
-
-def _last_txn(config: TabletConfig) -> int:
-    """The largest that a config speaks of."""
-    return max(config.clock, *(mark.txn for mark in config.marks), 0)
 
 
 class _Harvest:
@@ -99,12 +119,9 @@ class _Harvest:
         self.lost = lost
         self.size_bytes = 0
         self.cells = 0
+        self.references: References = ()
         self._files = files
         self._blocks: list[Block] = []
-        self._references: References = ()
-        schema = lost.schema
-        self._groups = {group.name: schema.column_set(group) for group in schema.stored_groups}
-        self._columns = frozenset(self._groups.values())
 
     def add(self, block: Block, directory: str) -> None:
         """Keep what no mark covers, of the tablets whose log this is."""
@@ -120,23 +137,11 @@ class _Harvest:
     def spill(self) -> None:
         """Write what is held as fragments."""
         if self._blocks:
-            written = write_groups(self._files, self.lost.table, self.lost.schema, self._blocks)
-            self._references = (*self._references, *written)
+            lost = self.lost
+            written = write_groups(self._files.write, lost.table, lost.schema, self._blocks)
+            self.references = (*self.references, *written)
         self._blocks = []
         self.size_bytes = 0
-
-    def adopted(self, config: TabletConfig, clock: int) -> TabletConfig:
-        """The config with everything recovered, which is all there was up to ``clock``.
-
-        The last owner may have died between saving a new schema and cutting references along its
-        groups (T65), so that is done here.
-        """
-        references = (*config.references, *restrict(self._references, config.rows))
-        adopted = replace(config, references=references)
-        if not all(reference.columns in self._columns for reference in adopted.all_references):
-            adopted = into_groups_of(adopted, self._groups)
-        mark = FlushMark(config.rows, ALL_COLUMNS, clock)  # as high as any, and wider
-        return revised(adopted, marks=(mark,), clock=clock)
 
 
 def log_directories(configs: Iterable[TabletConfig]) -> frozenset[str]:

@@ -12,17 +12,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 
-import numpy as np
-import pyarrow as pa
-
 from stele.kernels.block import Block
 from stele.kernels.search import slice_rows
-from stele.kernels.selection import empty_block
 from stele.model.cells import TIMESTAMP_MAX, batch_to_cells
 from stele.model.columns import HIDDEN_COLUMNS, RETRY_FAMILY
 from stele.model.mutations import Record, hidden_put
 from stele.model.ranges import RowRange
 from stele.model.request_identity import RequestIdentity, decode_sequence, encode_sequence
+from stele.storage.group_merge import hidden_cells
 from stele.storage.references import file_references
 from stele.tablet.fragment_store import FragmentStore
 from stele.tablet.table_state import TableState
@@ -77,12 +74,3 @@ class Retries:
                     for group in fragment.reader.index.groups_of_row(row):
                         block = slice_rows(fragment.blocks.get(group), only)
                         yield hidden_cells(block), reference.txn
-
-
-def hidden_cells(block: Block) -> Block:
-    """The hidden cells of a block, and nothing else: no row erasures either."""
-    if RETRY_FAMILY not in block.families or not block.count:
-        return empty_block(block.families)
-    codes = block.batch.column("family").indices.to_numpy()
-    wanted = np.array([name == RETRY_FAMILY for name in block.families], np.bool_)
-    return Block.from_batch(block.batch.filter(pa.array(wanted[codes])))

@@ -6,24 +6,18 @@ from stele.env.faults import Faults
 from stele.env.memory_fs import MemoryFileSystem
 from stele.errors import OutOfSpace, SteleError
 from stele.kernels.block import Block
-from stele.model.cells import Cell, Op, batch_to_cells
+from stele.model.cells import Cell, batch_to_cells
 from stele.model.column_set import ALL_COLUMNS
-from stele.model.groups import Group
 from stele.model.mutations import MutationBatch
-from stele.model.schema import Schema
 from stele.storage.references import Reference
 from stele.tablet.engine import Engine
-from stele.tablet.flush import Flush, fragment_options, merged, write_groups
-from stele.tablet.fragment_store import FRAGMENT_DIRECTORY, FragmentStore
+from stele.tablet.flush import Flush
+from stele.tablet.fragment_store import FragmentStore
 from tests.unit.tablet.engine_support import (
     TABLE,
-    TWO_GROUPS,
     SavedConfigs,
-    block,
-    cell,
     memory_world,
     new_engine,
-    new_store,
     puts,
     served,
 )
@@ -132,36 +126,6 @@ def test_a_flush_of_a_table_that_was_removed_meanwhile_ends_in_an_error() -> Non
     assert len(ended) == 1
     assert ended[0] is not None
     assert engine.config_writer.is_idle
-
-
-def test_row_erasures_go_into_every_group_and_nothing_is_dropped() -> None:
-    erased = Cell(b"a", "", b"", 9, b"", Op.ERASE_ROW, 9)
-    older, newer = cell(b"a", txn=1), cell(b"a", txn=10)
-    cells = block(erased, older, newer, cell(b"a", "g"))
-    a, b = TWO_GROUPS.groups
-
-    def found(group: Group) -> list[Cell]:
-        parts = merged([cells], TWO_GROUPS, group)
-        return [each for part in parts for each in batch_to_cells(part.batch)]
-
-    assert found(a) == [erased, newer, older]
-    assert found(b) == [erased, cell(b"a", "g")]
-
-
-def test_t71_cells_of_a_family_that_no_group_holds_are_not_written() -> None:
-    files = MemoryFileSystem()
-    store = new_store(files)
-    narrow = Schema([Group("only", families=["f"])])
-    with store.writing() as pending:
-        assert write_groups(pending, TABLE, narrow, [block(cell(b"a", "g"))]) == ()
-        (reference,) = write_groups(pending, TABLE, narrow, [block(cell(b"a"), cell(b"a", "g"))])
-    assert reference.families == ("f",)
-    assert len(files.list(FRAGMENT_DIRECTORY)) == 1
-
-
-def test_files_are_written_as_the_group_says() -> None:
-    options = fragment_options(Group("a", compression="lz4", block_cells=512))
-    assert (options.compression, options.block_cells) == ("lz4", 512)
 
 
 def test_a_batch_and_single_cells_are_merged_into_one_sorted_file() -> None:
