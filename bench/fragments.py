@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -32,7 +33,7 @@ from stele.storage.block_cache import BlockCache, FragmentBlocks
 from stele.storage.cache_priority import Priority
 from stele.storage.fragment_format import FragmentInfo
 from stele.storage.fragment_name import NameSequence
-from stele.storage.fragment_options import FragmentOptions, parquet_arguments
+from stele.storage.fragment_options import ZSTD_LEVEL_DEFAULT, FragmentOptions
 from stele.storage.fragment_reader import FragmentReader
 from stele.storage.fragment_writer import write_fragment
 
@@ -45,6 +46,25 @@ GROUP_READS = 40
 """Row groups read one by one in a round."""
 OPENS = 20
 """Times a file is opened in a round."""
+
+_LENGTHS = dict.fromkeys(("row", "qualifier", "value"), "DELTA_LENGTH_BYTE_ARRAY")
+_NUMBERS = dict.fromkeys(("timestamp", "txn", "op"), "PLAIN")
+RAW_SETTINGS: dict[str, Any] = {
+    "schema": CELLS,
+    "compression": "zstd",
+    "compression_level": ZSTD_LEVEL_DEFAULT,
+    "use_dictionary": ["family"],
+    "column_encoding": {**_LENGTHS, **_NUMBERS},
+    "write_statistics": ["row"],
+    "write_page_checksum": True,
+    "data_page_size": 1 << 30,
+    "max_rows_per_page": 1 << 30,
+    "sorting_columns": pq.SortingColumn.from_ordering(
+        CELLS, [("row", "ascending"), ("family", "ascending")]
+    ),
+    "bloom_filter_options": {"row": {"ndv": FragmentOptions().block_cells, "fpp": 0.01}},
+}
+"""What pyarrow is told to write the same pages as a fragment has."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +135,7 @@ class Bench:
 
     def write_raw(self) -> None:
         path = self._root / "raw.parquet"
-        with pq.ParquetWriter(path, **parquet_arguments(FragmentOptions())) as writer:
+        with pq.ParquetWriter(path, **RAW_SETTINGS) as writer:
             writer.write_table(self._table, row_group_size=FragmentOptions().block_cells)
         descriptor = os.open(path, os.O_RDWR)
         os.fdatasync(descriptor)

@@ -33,7 +33,7 @@ _PRIME_3 = np.uint64(0x165667B19E3779F9)
 _PRIME_4 = np.uint64(0x85EBCA77C2B2AE63)
 _PRIME_5 = np.uint64(0x27D4EB2F165667C5)
 
-_SALTS = (
+SALTS = (
     0x47B6137B,
     0x44974D91,
     0x8824AD5B,
@@ -104,7 +104,7 @@ def may_contain_hash(bitset: int, blocks: int, value: Word) -> bool:
     high, low = value >> np.uint64(32), value & np.uint64(0xFFFFFFFF)
     block = bitset + BLOCK_BYTES * np.int64((high * np.uint64(blocks)) >> np.uint64(32))
     for word in range(8):
-        product = (low * np.uint64(_SALTS[word])) & np.uint64(0xFFFFFFFF)
+        product = (low * np.uint64(SALTS[word])) & np.uint64(0xFFFFFFFF)
         bit = np.int64(product >> np.uint64(27))
         if (load_u32(block + 4 * word) >> bit) & 1 == 0:
             return False

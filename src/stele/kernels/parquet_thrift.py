@@ -71,14 +71,14 @@ OVERRUN_BYTES = 8
 """How far a wide load may read past the end of a page."""
 
 _DATA_PAGE = 0
-_DICTIONARY_PAGE = 2
+DICTIONARY_PAGE = 2
 _PLAIN = 0
 _DELTA_LENGTH = 6
 _RLE_DICTIONARY = 8
 
-_KINDS = (
+KINDS = (
     _DATA_PAGE,
-    _DICTIONARY_PAGE,
+    DICTIONARY_PAGE,
     _DATA_PAGE,
     _DATA_PAGE,
     _DATA_PAGE,
@@ -86,7 +86,7 @@ _KINDS = (
     _DATA_PAGE,
     _DATA_PAGE,
 )
-_ENCODINGS = (
+ENCODINGS = (
     _DELTA_LENGTH,
     _PLAIN,
     _RLE_DICTIONARY,
@@ -230,9 +230,9 @@ def _read_header(address: int, end: int, entry: int) -> int:
 @callee
 def _check_page(entry: int, page: int, cells: int, room: int) -> int:
     """0 when a page is the one that belongs there and its sizes are possible."""
-    if load_i64(entry + 8 * KIND) != _KINDS[page]:
+    if load_i64(entry + 8 * KIND) != KINDS[page]:
         return FOREIGN
-    if load_i64(entry + 8 * ENCODING) != _ENCODINGS[page]:
+    if load_i64(entry + 8 * ENCODING) != ENCODINGS[page]:
         return FOREIGN
     if page != FAMILIES_PAGE and load_i64(entry + 8 * VALUES) != cells:
         return MISCOUNTED
@@ -300,7 +300,7 @@ def walk_chunks(address: int, length: int, rows: int, entry: Ints, sizes: Ints) 
                 if entry[VALUES] <= 0:
                     return MISCOUNTED
                 values += entry[VALUES]
-            elif entry[KIND] != _DICTIONARY_PAGE:
+            elif entry[KIND] != DICTIONARY_PAGE:
                 return FOREIGN
         if values != rows:
             return MISCOUNTED

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from stele.kernels.arena import ARENA_BYTES_MIN, Arena
 from stele.kernels.block import (
     COUNT,
     DESCRIPTOR_WIDTH,
@@ -135,10 +136,10 @@ def allocate_block(totals: Ints) -> tuple[Descriptor, object]:
     for column, size in sizes:
         descriptor[column] = reached
         reached += -(-size // ALIGNMENT) * ALIGNMENT
-    buffer = pa.allocate_buffer(reached)
-    descriptor[:COUNT] += buffer.address
+    memory = Arena(reached) if reached >= ARENA_BYTES_MIN else pa.allocate_buffer(reached)
+    descriptor[:COUNT] += memory.address
     descriptor[COUNT] = cells
-    return descriptor, buffer
+    return descriptor, memory
 
 
 def empty_block(families: Families) -> Block:

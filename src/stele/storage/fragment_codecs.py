@@ -1,4 +1,4 @@
-"""Decompression of pages into memory that is already there.
+"""Compression of pages, and decompression into memory that is already there.
 
 pyarrow's own zstd makes a context for every call, which costs more than most pages take to
 decompress; the ``zstandard`` package keeps one for each thread and writes where it is told.
@@ -7,6 +7,7 @@ decompress; the ``zstandard`` package keeps one for each thread and writes where
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Protocol
 
 import pyarrow as pa
@@ -78,3 +79,18 @@ def decompressor(codec: str, file: str) -> Decompressor:
     if chosen is None:
         raise UnsupportedFormat(f"{file}: compressed with {codec!r}, which this program lacks")
     return chosen
+
+
+Compressor = Callable[[memoryview], bytes]
+"""A page, compressed. Not for two threads at once."""
+
+
+def compressor(codec: str, level: int | None) -> Compressor:
+    """A compressor of one's own; only zstd has levels."""
+    if codec == "none":
+        return bytes
+    if codec == "zstd":
+        assert level is not None
+        return zstandard.ZstdCompressor(level=level).compress
+    chosen = pa.Codec("lz4_raw" if codec == "lz4" else codec)
+    return lambda page: bytes(chosen.compress(pa.py_buffer(page), asbytes=True))

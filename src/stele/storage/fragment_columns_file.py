@@ -21,6 +21,7 @@ from stele.env import paths
 from stele.env.failpoints import declare, failpoint
 from stele.env.ports import FileSystem
 from stele.errors import InvalidCells
+from stele.kernels.bloom_build import FALSE_POSITIVES
 from stele.kernels.parquet_thrift import TABLE_WIDTH, WALK_REASONS, walk_chunks
 from stele.storage.fragment_columns_explode import NativeRows
 from stele.storage.fragment_columns_format import (
@@ -42,18 +43,16 @@ from stele.storage.fragment_format import (
     make_histogram,
 )
 from stele.storage.fragment_index import CHUNK, GROUP, encode_index, encode_trailer
-from stele.storage.fragment_options import (
-    BLOOM_FALSE_POSITIVES,
-    ONE_PAGE_BYTES,
-    ONE_PAGE_ROWS,
-    FragmentOptions,
-    parse_compression,
-)
+from stele.storage.fragment_options import FragmentOptions, parse_compression
 from stele.storage.fragment_tail import Catcher, add_blooms, close_parquet
 
 AFTER_GROUP = declare("storage.columns.after_group")
 AFTER_FOOTER = declare("storage.columns.after_footer")
 AFTER_SYNC = declare("storage.columns.after_sync")
+
+ONE_PAGE_BYTES = 1 << 30
+ONE_PAGE_ROWS = 1 << 30
+"""So large that each column of a row group is one page: a row group is bounded anyway."""
 
 DICTIONARY_SHARE_MAX = 0.5
 """A column gets a dictionary if it has fewer different values than this share of its rows."""
@@ -226,7 +225,7 @@ def _parquet_arguments(
         "data_page_size": ONE_PAGE_BYTES,
         "max_rows_per_page": ONE_PAGE_ROWS,
         "sorting_columns": pq.SortingColumn.from_ordering(schema, [(ROW, "ascending")]),
-        "bloom_filter_options": {ROW: {"ndv": first.num_rows, "fpp": BLOOM_FALSE_POSITIVES}},
+        "bloom_filter_options": {ROW: {"ndv": first.num_rows, "fpp": FALSE_POSITIVES}},
     }
 
 

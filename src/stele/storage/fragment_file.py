@@ -1,9 +1,9 @@
 """Writes one fragment file, from its first row group to its trailer.
 
-pyarrow encodes; the bytes it produces are caught in memory, a row group at a time, and written
-through the file system port, so that a full or failing disk is seen where it can be named. In the
-end pyarrow leaves bloom filters and Parquet's footer in memory; the index and the trailer go
-between the two. Parquet allows that, and its readers find everything by offset.
+Row groups are encoded one by one (``fragment_encoder``) and written through the file system port,
+so that a full or failing disk is seen where it can be named. Bloom filters follow the row groups,
+then the index and the trailer, and Parquet's footer ends the file. Parquet allows that order, and
+its readers find everything by offset.
 
 A file becomes a fragment by its very last bytes. Whatever is cut off before them is not one, and
 is refused when opened; the name of a file whose write failed is never used again.
@@ -13,25 +13,14 @@ from __future__ import annotations
 
 import crc32c
 import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from stele.env import paths
 from stele.env.failpoints import declare, failpoint
 from stele.env.ports import FileSystem
-from stele.errors import InvalidCells, LimitExceeded
-from stele.kernels.block import Block, unify_families
-from stele.kernels.fragment_survey import raw_bytes
-from stele.kernels.parquet_thrift import (
-    ALL_PAGES,
-    BODY,
-    COMPRESSED,
-    TABLE_WIDTH,
-    VALUE_PAGE,
-    walk_pages,
-)
+from stele.errors import LimitExceeded
 from stele.storage.fragment_cutter import RowGroup
+from stele.storage.fragment_encoder import EncodedGroup, GroupEncoder
+from stele.storage.fragment_footer import GroupFacts, encode_footer
 from stele.storage.fragment_format import (
     FILE_GROUPS_LIMIT,
     INDEX_BYTES_MAX,
@@ -44,9 +33,8 @@ from stele.storage.fragment_format import (
     make_histogram,
 )
 from stele.storage.fragment_index import CONTINUES, GROUP, Groups, encode_index, encode_trailer
-from stele.storage.fragment_options import FragmentOptions, parquet_arguments
+from stele.storage.fragment_options import FragmentOptions
 from stele.storage.fragment_summary import SummaryBuilder
-from stele.storage.fragment_tail import Catcher, add_blooms, close_parquet
 
 AFTER_GROUP = declare("storage.fragment.after_group")
 AFTER_FOOTER = declare("storage.fragment.after_footer")
@@ -65,13 +53,12 @@ class FragmentFileWriter:
         self.name = name
         self._table = table
         self._options = options
-        self._catcher = Catcher()
-        self._parquet = pq.ParquetWriter(self._catcher, **parquet_arguments(options))
+        self._encoder = GroupEncoder(options.compression)
         self._summary = SummaryBuilder()
         self._entries: list[tuple[int, ...]] = []
-        self._first_rows: list[bytes] = []
+        self._facts: list[GroupFacts] = []
+        self._blooms: list[bytes] = []
         self._first_rows_bytes = 0
-        self._plain_pages = True
         self._file = fs.create(paths.join(directory, name))
 
     @property
@@ -101,72 +88,63 @@ class FragmentFileWriter:
             )
         for part in group.parts:
             self._summary.add(part)
-        first_row = group.parts[0].row(0)
-        offset = self._catcher.tell() if self._entries else len(PARQUET_MAGIC)
-        try:
-            self._parquet.write_table(_to_table(group.parts), row_group_size=1 << 30)
-        except pa.ArrowException as error:
-            raise InvalidCells(f"cells near row {first_row[:64]!r} cannot be encoded") from error
-        # The last part is the compressed values, by far the largest: it is not copied.
-        *parts, values = self._catcher.take()
-        head = b"".join(parts)
-        magic = b"" if self._entries else PARQUET_MAGIC
-        assert head.startswith(magic)
-        self._entries.append(self._describe(group, head[len(magic) :], values, offset))
-        self._first_rows.append(first_row)
-        self._first_rows_bytes += len(first_row)
-        self._file.write(head, values)
+        encoded = self._encoder.encode(group.parts)
+        self._remember(group, encoded)
+        magic = b"" if self._file.position else PARQUET_MAGIC
+        self._file.write(magic, encoded.keys, encoded.value_header, encoded.value)
         failpoint(AFTER_GROUP)
 
-    def _describe(
-        self, group: RowGroup, head: bytes, values: bytes, offset: int
-    ) -> tuple[int, ...]:
-        """The index entry of a row group, but for its bloom filter."""
-        cells = sum(part.count for part in group.parts)
-        size = len(head) + len(values)
-        table = np.zeros((ALL_PAGES, TABLE_WIDTH), np.int64)
-        address = pa.py_buffer(head).address
-        raw = walk_pages(address, len(head), size, cells, ALL_PAGES, table.ctypes.data)
-        keys = _key_bytes(table)
-        if raw < 0 or keys > len(head):
-            # Another version of pyarrow may lay pages out differently: then the file says so, and
-            # its readers leave the decoding to pyarrow too.
-            self._plain_pages = False
-            head, values = head + values, b""
-            keys, raw = len(head), sum(raw_bytes(part.descriptor) for part in group.parts)
-        view = memoryview(head)
-        return (
-            offset,
-            0,
-            keys,
-            size - keys,
-            raw,
-            cells,
-            crc32c.crc32c(view[:keys]),
-            crc32c.crc32c(values, crc32c.crc32c(view[keys:])),
-            0,
-            0,
-            CONTINUES if group.continues else 0,
-            0,
+    def _remember(self, group: RowGroup, encoded: EncodedGroup) -> None:
+        """What index and footer will say of a row group, but for its bloom filter's place."""
+        first, last = group.parts[0], group.parts[-1]
+        facts = GroupFacts(
+            cells=sum(part.count for part in group.parts),
+            offset=self._file.position or len(PARQUET_MAGIC),
+            page_sizes=encoded.page_sizes,
+            first_row=first.row(0),
+            last_row=last.row(last.count - 1),
         )
+        value_crc = crc32c.crc32c(encoded.value, crc32c.crc32c(encoded.value_header))
+        self._entries.append(
+            (
+                facts.offset,
+                0,
+                len(encoded.keys),
+                len(encoded.value_header) + len(encoded.value),
+                encoded.raw_bytes,
+                facts.cells,
+                crc32c.crc32c(encoded.keys),
+                value_crc,
+                len(encoded.bloom),
+                crc32c.crc32c(encoded.bloom),
+                CONTINUES if group.continues else 0,
+                0,
+            )
+        )
+        self._facts.append(facts)
+        self._blooms.append(encoded.bloom)
+        self._first_rows_bytes += len(facts.first_row)
 
     def finish(self) -> FragmentInfo:
         """Write what follows the row groups and sync the file. Its directory is the caller's."""
         summary = self._summary.build()
         groups = np.array(self._entries, GROUP)
+        groups_end = self._file.position
+        groups["bloom_offset"] = groups_end + np.cumsum(groups["bloom_bytes"], dtype=np.int64)
+        groups["bloom_offset"] -= groups["bloom_bytes"]
         metadata = encode_metadata(
             FragmentMetadata(
                 table=self._table,
                 compression=self._options.codec,
-                plain_pages=self._plain_pages,
+                plain_pages=True,
                 summary=summary,
                 histogram=self._histogram(groups),
             )
         )
-        blooms, footer = close_parquet(self._parquet, self._catcher, metadata)
-        groups_end = int(groups["offset"][-1]) + self._entries[-1][2] + self._entries[-1][3]
-        add_blooms(groups, self._parquet, blooms, groups_end)
-        index = encode_index(metadata, groups, self._first_rows)
+        blooms = b"".join(self._blooms)
+        places = zip(groups["bloom_offset"].tolist(), groups["bloom_bytes"].tolist(), strict=True)
+        footer = encode_footer(self._facts, list(places), self._options.codec, metadata)
+        index = encode_index(metadata, groups, [facts.first_row for facts in self._facts])
         pointer = IndexPointer(groups_end + len(blooms), len(index), crc32c.crc32c(index))
         self._file.write(blooms, index, encode_trailer(pointer, footer), footer)
         failpoint(AFTER_FOOTER)
@@ -180,7 +158,7 @@ class FragmentFileWriter:
         cells_before = np.cumsum(groups["cells"], dtype=np.int64) - groups["cells"]
         begins = [at for at, entry in enumerate(self._entries) if not entry[-2] & CONTINUES]
         return make_histogram(
-            [self._first_rows[at] for at in begins],
+            [self._facts[at].first_row for at in begins],
             cells_before[begins].tolist(),
             groups["offset"][begins].tolist(),
         )
@@ -188,17 +166,3 @@ class FragmentFileWriter:
     def close(self) -> None:
         """Close without finishing. Idempotent."""
         self._file.close()
-
-
-def _to_table(parts: tuple[Block, ...]) -> pa.Table:
-    """The cells of all parts as one piece: chunks with different families would lose them."""
-    if len(parts) == 1:
-        return pa.Table.from_batches([parts[0].batch])
-    _, unified = unify_families(parts)
-    return pa.Table.from_batches([block.batch for block in unified]).combine_chunks()
-
-
-def _key_bytes(table: npt.NDArray[np.int64]) -> int:
-    """Where the value column begins: its header stands right behind the last key page."""
-    before = table[VALUE_PAGE - 1]
-    return int(before[BODY] + before[COMPRESSED])

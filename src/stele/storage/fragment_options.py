@@ -9,12 +9,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any
-
-import pyarrow.parquet as pq
 
 from stele.errors import InvalidArgument
-from stele.model.cells import CELLS
 from stele.storage.fragment_format import FILE_GROUPS_MAX
 
 BLOCK_CELLS_MAX = 65_536
@@ -25,12 +21,6 @@ ZSTD_LEVEL_MAX = 22
 CODECS = ("none", "lz4", "snappy", "zstd")
 
 _COMPRESSION = re.compile(r"(none|lz4|snappy|zstd)(?::([0-9]{1,2}))?")
-
-ONE_PAGE_BYTES = 1 << 30
-ONE_PAGE_ROWS = 1 << 30
-"""So large that each column of a row group is one page: a row group is bounded anyway."""
-
-BLOOM_FALSE_POSITIVES = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,36 +73,3 @@ def parse_compression(text: str) -> tuple[str, int | None]:
     if not 1 <= chosen <= ZSTD_LEVEL_MAX:
         raise InvalidArgument(f"compression {text!r}: levels are 1 … {ZSTD_LEVEL_MAX}")
     return codec, chosen
-
-
-def parquet_arguments(options: FragmentOptions) -> dict[str, Any]:
-    """Arguments of ``pyarrow.parquet.ParquetWriter`` for the cells layout.
-
-    Plain integers come out of zstd smaller than any cleverer encoding and need no decoding; the
-    lengths of DELTA_LENGTH stand in front of the bytes, which is Arrow's own layout. Only the
-    family has a dictionary. Checksums of pages, statistics and bloom filters are for everybody.
-    """
-    codec, level = parse_compression(options.compression)
-    lengths, plain = "DELTA_LENGTH_BYTE_ARRAY", "PLAIN"
-    return {
-        "schema": CELLS,
-        "compression": codec,
-        "compression_level": level,
-        "use_dictionary": ["family"],
-        "column_encoding": {
-            "row": lengths,
-            "qualifier": lengths,
-            "timestamp": plain,
-            "txn": plain,
-            "op": plain,
-            "value": lengths,
-        },
-        "write_statistics": ["row"],
-        "write_page_checksum": True,
-        "data_page_size": ONE_PAGE_BYTES,
-        "max_rows_per_page": ONE_PAGE_ROWS,
-        "sorting_columns": pq.SortingColumn.from_ordering(
-            CELLS, [("row", "ascending"), ("family", "ascending")]
-        ),
-        "bloom_filter_options": {"row": {"ndv": options.block_cells, "fpp": BLOOM_FALSE_POSITIVES}},
-    }

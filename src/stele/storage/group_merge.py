@@ -28,7 +28,7 @@ from stele.storage.references import Reference, References
 KEEP_EVERYTHING = CompactionPlan(horizon=-1)
 """Below no txn is anything superfluous."""
 
-MERGED_CELLS = 65_536
+MERGED_CELLS = 16_384
 """Cells merged and copied at a time: the memory of one copy serves for the next, and memory that
 was never touched before is dear."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 import pytest
@@ -13,13 +13,16 @@ from stele.kernels.block import Block
 from stele.model.cells import Cell
 from stele.storage import fragment_file
 from stele.storage.fragment_check import check_fragment
-from stele.storage.fragment_cutter import RowGroup
+from stele.storage.fragment_encoder import EncodedGroup, GroupEncoder
+from stele.storage.fragment_footer import encode_footer
 from stele.storage.fragment_format import encode_metadata
-from stele.storage.fragment_options import FragmentOptions, parquet_arguments
+from stele.storage.fragment_index import Groups, encode_index
+from stele.storage.fragment_options import FragmentOptions
 from stele.storage.fragment_reader import FragmentReader
 from stele.storage.fragment_summary import SummaryBuilder
-from stele.storage.fragment_tail import close_parquet
+from tests.unit.storage.arrow_fragments import write_by_arrow
 from tests.unit.storage.fragment_cases import (
+    SMALL,
     SORTED_CELLS,
     new_fs,
     path_of,
@@ -38,26 +41,22 @@ def test_what_the_writer_writes_is_right(cells: list[Cell]) -> None:
         assert check_fragment(fs, path_of(info)) == info.summary
 
 
-def test_files_with_other_pages_are_right_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        fragment_file,
-        "parquet_arguments",
-        lambda options: {**parquet_arguments(options), "data_page_version": "2.0"},
-    )
+def test_files_with_other_pages_are_right_too() -> None:
     fs = new_fs()
-    (info,) = write(fs, plain_cells(100))
+    info = write_by_arrow(fs, plain_cells(100), SMALL, data_page_version="2.0")
     assert check_fragment(fs, path_of(info), info) == info.summary
 
 
 def _unsorted(monkeypatch: pytest.MonkeyPatch) -> None:
     """The order is checked, and then cells are written in another one."""
-    original = fragment_file._to_table
+    encode = GroupEncoder.encode
 
-    def disordered(parts: tuple[Block, ...]) -> object:
-        table = original(parts)
-        return table.take([1, 0, *range(2, table.num_rows)])
+    def disordered(self: GroupEncoder, blocks: Sequence[Block]) -> EncodedGroup:
+        (block,) = blocks
+        rest = [block.slice(2, block.count)] if block.count > 2 else []
+        return encode(self, [block.slice(1, 2), block.slice(0, 1), *rest])
 
-    monkeypatch.setattr(fragment_file, "_to_table", disordered)
+    monkeypatch.setattr(GroupEncoder, "encode", disordered)
 
 
 def _wrong_summary(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,22 +69,20 @@ def _wrong_summary(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _wrong_first_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    original = fragment_file.FragmentFileWriter.write_group
+    def one_wrong(metadata: bytes, groups: Groups, first_rows: Sequence[bytes]) -> bytes:
+        return encode_index(
+            metadata, groups, [first_rows[0], first_rows[1] + b"\x00", *first_rows[2:]]
+        )
 
-    def write_group(self: fragment_file.FragmentFileWriter, group: RowGroup) -> None:
-        original(self, group)
-        if len(self._first_rows) == 2:
-            self._first_rows[1] += b"\x00"
-
-    monkeypatch.setattr(fragment_file.FragmentFileWriter, "write_group", write_group)
+    monkeypatch.setattr(fragment_file, "encode_index", one_wrong)
 
 
 def _wrong_metadata_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         fragment_file,
-        "close_parquet",
-        lambda writer, catcher, metadata: close_parquet(
-            writer, catcher, metadata.replace(b'"table-1"', b'"table-2"')
+        "encode_footer",
+        lambda groups, blooms, codec, metadata: encode_footer(
+            groups, blooms, codec, metadata.replace(b'"table-1"', b'"table-2"')
         ),
     )
 

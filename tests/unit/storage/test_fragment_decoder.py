@@ -11,12 +11,12 @@ from stele.env.memory_fs import MemoryFileSystem
 from stele.errors import Corruption
 from stele.kernels.parquet_thrift import BODY, COMPRESSED, FAMILIES_PAGE, UNCOMPRESSED
 from stele.model.cells import Cell
-from stele.storage import fragment_file
 from stele.storage.fragment_decoder import ArrowDecoder, PageDecoder, parse_dictionary
 from stele.storage.fragment_format import FragmentInfo
-from stele.storage.fragment_options import FragmentOptions, parquet_arguments
+from stele.storage.fragment_options import FragmentOptions
 from stele.storage.fragment_reader import FragmentReader
 from tests.unit.kernels import parquet_oracle as oracle
+from tests.unit.storage.arrow_fragments import write_by_arrow
 from tests.unit.storage.fragment_cases import (
     SMALL,
     cells_of,
@@ -133,7 +133,7 @@ def test_families_are_the_files_own_whatever_a_row_group_has() -> None:
     assert cells_of(blocks) == cells
 
 
-# Files with other pages than ours: what a later pyarrow might write.
+# Files with other pages than ours: what another writer might write.
 
 OTHER_PAGES: dict[str, dict[str, Any]] = {
     "page version 2": {"data_page_version": "2.0"},
@@ -146,18 +146,12 @@ OTHER_PAGES: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(params=OTHER_PAGES, ids=lambda name: name.replace(" ", "_"))
 def other_pages(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+    request: pytest.FixtureRequest,
 ) -> tuple[MemoryFileSystem, FragmentInfo, list[Cell]]:
-    changes = OTHER_PAGES[request.param]
-    monkeypatch.setattr(
-        fragment_file,
-        "parquet_arguments",
-        lambda options: {**parquet_arguments(options), **changes},
-    )
     fs = new_fs()
     cells = plain_cells(300, value=b"some value")
-    (info,) = write(fs, cells, FragmentOptions(block_cells=64))
-    return fs, info, cells
+    options = FragmentOptions(block_cells=64)
+    return fs, write_by_arrow(fs, cells, options, **OTHER_PAGES[request.param]), cells
 
 
 def test_other_pages_are_left_to_pyarrow(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from stele.errors import InvalidArgument
-from stele.storage.fragment_options import FragmentOptions, parquet_arguments, parse_compression
+from stele.storage.fragment_options import FragmentOptions, parse_compression
 
 
 @pytest.mark.parametrize(
@@ -24,8 +24,6 @@ def test_compression_by_name(text: str, codec: str, level: int | None) -> None:
     assert parse_compression(text) == (codec, level)
     options = FragmentOptions(compression=text)
     assert options.codec == codec
-    arguments = parquet_arguments(options)
-    assert (arguments["compression"], arguments["compression_level"]) == (codec, level)
 
 
 @pytest.mark.parametrize(
@@ -61,12 +59,3 @@ def test_options_out_of_range_are_refused_by_name(wrong: dict[str, Any]) -> None
     (name,) = wrong
     with pytest.raises(InvalidArgument, match=f"{name} is {wrong[name]}; it must be 1 …"):
         FragmentOptions(**wrong)
-
-
-def test_what_a_file_has_to_look_like() -> None:
-    arguments = parquet_arguments(FragmentOptions(block_cells=2_048))
-    assert arguments["use_dictionary"] == ["family"]
-    assert arguments["write_page_checksum"]
-    assert arguments["write_statistics"] == ["row"]
-    assert arguments["bloom_filter_options"] == {"row": {"ndv": 2_048, "fpp": 0.01}}
-    assert [column.column_index for column in arguments["sorting_columns"]] == [0, 1]
