@@ -3,9 +3,14 @@
   stele serve master --data /srv/stele/1 --listen 127.0.0.1:7420 --bootstrap
   stele serve master --data /srv/stele/2 --listen 127.0.0.1:7421 --join 127.0.0.1:7420
   stele serve master --data /srv/stele/2 --listen 127.0.0.1:7421        (from then on)
+  stele serve master --data /srv/stele/3 --listen 127.0.0.1:7422 --discover
 
 The first node of a metastore founds its group, the others join it; both are said once, and the
 directory remembers. Without TLS a server listens at addresses of this machine only.
+
+With --discover a newcomer asks its network, by multicast, where a group with its label is, and
+waits until one answers; members that were started with --discover do. What it hears is only worth a
+dial: with TLS, certificates decide who is at the other end.
 """
 
 from __future__ import annotations
@@ -19,6 +24,12 @@ from argparse import ArgumentParser, Namespace
 from stele.cli import exit_codes
 from stele.cli.output import Output
 from stele.cli.tls_options import add_tls, tls_files
+from stele.cluster.discovery import (
+    LABEL_DEFAULT,
+    MULTICAST_DEFAULT,
+    DiscoveryOptions,
+    interface_of,
+)
 from stele.cluster.member_process import ServeOptions, serve
 from stele.env.failpoints import arm_from_environment
 from stele.metastore.server import NodeServer
@@ -42,6 +53,7 @@ def configure(parser: ArgumentParser) -> None:
     master.add_argument(
         "--advertise", default="", metavar="HOST:PORT", help="where others find it, if elsewhere"
     )
+    _add_discovery(master)
     first = master.add_mutually_exclusive_group()
     first.add_argument("--bootstrap", action="store_true", help="found a new group, once")
     first.add_argument(
@@ -53,6 +65,41 @@ def configure(parser: ArgumentParser) -> None:
         help="pass requests on to the leader, for clients that can reach this node only",
     )
     add_tls(master)
+
+
+def _add_discovery(master: ArgumentParser) -> None:
+    master.add_argument(
+        "--discover",
+        action="store_true",
+        help="find the group by multicast, and let others find it through this node",
+    )
+    master.add_argument(
+        "--discover-at",
+        default=MULTICAST_DEFAULT,
+        metavar="GROUP:PORT",
+        help="the multicast group to ask (default: %(default)s)",
+    )
+    master.add_argument(
+        "--discover-on",
+        metavar="IP",
+        help="the address of the network interface to ask on; that of --listen unless given",
+    )
+    master.add_argument(
+        "--label",
+        default=LABEL_DEFAULT,
+        help="separates groups on one network (default: %(default)s)",
+    )
+
+
+def _discovery(arguments: Namespace) -> DiscoveryOptions | None:
+    if not arguments.discover:
+        return None
+    return DiscoveryOptions(
+        interface=arguments.discover_on or interface_of(arguments.listen),
+        multicast=arguments.discover_at,
+        label=arguments.label,
+        has_tls=tls_files(arguments) is not None,
+    )
 
 
 def run(arguments: Namespace, output: Output) -> int:
@@ -67,6 +114,7 @@ def run(arguments: Namespace, output: Output) -> int:
         join=tuple(arguments.join),
         tls=tls_files(arguments),
         forward=arguments.forward,
+        discovery=_discovery(arguments),
     )
     gc.collect()
     gc.freeze()

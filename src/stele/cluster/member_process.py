@@ -1,8 +1,9 @@
 """Running a member as a process: found or join a group, serve, and leave in good order.
 
-A directory is founded or joined once; from then on it says by itself who it is. A member whose
-address has changed tells the group so. When it is asked to end, a leader hands over first, so that
-nobody has to wait for an election.
+A directory is founded or joined once; from then on it says by itself who it is. A newcomer finds
+its group at the addresses it is given, or, if it may, by asking the network (``discovery``). A
+member whose address has changed tells the group so. When it is asked to end, a leader hands over
+first, so that nobody has to wait for an election.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Final
 from stele.client.metastore_admin import MetastoreAdmin
 from stele.client.metastore_cluster import ClusterTransport
 from stele.client.metastore_sequence import RequestNumbers, draw_client_id
+from stele.cluster.discovery import Announcer, DiscoveryOptions, search
 from stele.env.ports import FileLock
 from stele.env.posix import PosixFileSystem
 from stele.env.real import SystemClock, SystemRandom
@@ -29,6 +31,7 @@ from stele.errors import (
     StorageFailed,
 )
 from stele.metastore import events as e
+from stele.metastore.discovery import Respondent
 from stele.metastore.kv_rocks import RocksKeyValues
 from stele.metastore.member import (
     STATE_DIRECTORY,
@@ -41,6 +44,7 @@ from stele.metastore.member import (
 )
 from stele.metastore.server import NodeServer, NodeServerOptions
 from stele.metastore.state.machine import HELD_CHANGES_MAX, StateMachine
+from stele.protocol.metastore import STATUS, StatusRequest
 from stele.raft import RaftConfig
 from stele.rpc import ClientOptions, Credentials, Role, TlsFiles
 from stele.rpc.addresses import TcpAddress, parse_address
@@ -54,6 +58,10 @@ OPTIONS: Final = MemberOptions(
 """Small batches to apply: a turn of the loop stays within a few milliseconds."""
 
 HANDOVER_S: Final = 2.0
+CALL_S: Final = 30.0
+DIAL_S: Final = 5.0
+"""How long an address that may lead nowhere is tried."""
+
 RETRY_S: Final = 1.0
 
 log = logging.getLogger("stele.metastore")
@@ -72,6 +80,8 @@ class ServeOptions:
     tls: TlsFiles | None = None
     forward: bool = False
     """Whether a follower passes requests on instead of naming the leader."""
+    discovery: DiscoveryOptions | None = None
+    """Where a newcomer asks for its group, and a member answers; None: nowhere."""
 
     @property
     def address(self) -> str:
@@ -95,6 +105,8 @@ class MemberProcess:
         self._lock: FileLock | None = None
         self._server: NodeServer | None = None
         self._settling: asyncio.Task[None] | None = None
+        self._announcer: Announcer | None = None
+        self._seeds = options.join
 
     @property
     def server(self) -> NodeServer:
@@ -131,7 +143,16 @@ class MemberProcess:
         )
         address = self._server.start()
         self._settling = asyncio.ensure_future(self._settle(member))
+        await self._announce()
         return address
+
+    async def _announce(self) -> None:
+        discovery = self._options.discovery
+        if discovery is not None:
+            server = self.server
+            respondent = Respondent(discovery.label, server.cluster, server.node, server.address)
+            self._announcer = Announcer(respondent, self._clock)
+            await self._announcer.start(discovery)
 
     def _check_listen(self) -> None:
         """Refuse an address before anything is founded."""
@@ -150,21 +171,69 @@ class MemberProcess:
                 )
             found_group(self._files, self._random, options.address, OPTIONS)
         elif not known:
-            if not options.join:
+            if not options.join and options.discovery is None:
                 raise NotFound(
                     f"{options.directory!r} is empty: found a group with --bootstrap, "
-                    "or join one with --join ADDRESS"
+                    "or join one with --join ADDRESS or --discover"
                 )
-            transport = self._transport(options.join)
-            status = await MetastoreAdmin(
-                transport, RequestNumbers(draw_client_id(self._random))
-            ).status()
+            cluster = await self._find_group()
+            enter_group(self._files, self._random, cluster, OPTIONS)
+
+    async def _find_group(self) -> str:
+        """The group to join, from whom is known or from whoever answers; as long as it takes if it
+        is searched for."""
+        discovery = self._options.discovery
+        if discovery is None:
+            return await self._cluster_at(self._seeds, CALL_S)
+        while True:
+            if self._options.join:
+                with suppress(SteleError):
+                    return await self._cluster_at(self._options.join, DIAL_S)
+            groups = await self._groups_at(await search(discovery, self._random))
+            if len(groups) > 1:
+                told = ", ".join(f"{c} at {' and '.join(at)}" for c, at in sorted(groups.items()))
+                raise InvalidArgument(
+                    f"several groups have the label {discovery.label!r}: {told}; "
+                    "say which with --join, or give them labels of their own"
+                )
+            for cluster, addresses in groups.items():
+                self._seeds = (*addresses, *self._options.join)
+                return cluster
+            log.warning("no group with the label %r has answered yet", discovery.label)
+
+    async def _groups_at(self, addresses: tuple[str, ...]) -> dict[str, list[str]]:
+        """What groups the members at these addresses belong to, as they say themselves."""
+
+        groups: dict[str, list[str]] = {}
+        if not addresses:
+            return groups
+        transport = self._transport(addresses)
+
+        async def ask(address: str) -> None:
+            try:
+                status = await transport.call_at(address, STATUS, StatusRequest(), timeout_s=DIAL_S)
+            except SteleError as error:
+                log.info("what was heard of %s led nowhere: %s", address, error)
+            else:
+                groups.setdefault(status.cluster, []).append(address)
+
+        try:
+            await asyncio.gather(*map(ask, addresses))
+        finally:
             await transport.close()
-            enter_group(self._files, self._random, status.cluster, OPTIONS)
+        return groups
+
+    async def _cluster_at(self, addresses: tuple[str, ...], timeout_s: float) -> str:
+        transport = self._transport(addresses)
+        try:
+            status = await transport.call_nearest(STATUS, StatusRequest(), timeout_s=timeout_s)
+        finally:
+            await transport.close()
+        return status.cluster
 
     async def _settle(self, member: Member) -> None:
         """Make the group know this node, and where it is: as long as it takes."""
-        seeds = self._options.join or tuple(member.node.core.membership.addresses.values())
+        seeds = self._seeds or tuple(member.node.core.membership.addresses.values())
         transport = self._transport(seeds or (self._options.address,))
         admin = MetastoreAdmin(transport, RequestNumbers(draw_client_id(self._random)))
         node, address = self.server.node, self._options.address
@@ -177,7 +246,7 @@ class MemberProcess:
                 try:
                     if node in membership.members and not at_home:
                         await admin.relocate(node, address)
-                    elif self._options.join:
+                    elif self._seeds:
                         await admin.join(node, address)
                 except SteleError as error:
                     log.warning("the group does not know this node yet: %s", error)
@@ -213,6 +282,8 @@ class MemberProcess:
 
     async def close(self) -> None:
         """Let go of everything. Idempotent."""
+        if self._announcer is not None:
+            self._announcer.close()
         if self._settling is not None:
             self._settling.cancel()
             with suppress(asyncio.CancelledError):
@@ -235,8 +306,22 @@ async def serve(
     """Run a member until ``stop`` is set."""
     process = MemberProcess(options)
     try:
-        await process.start()
-        started(process.server)
-        await process.run(stop)
+        if await _is_started(process, stop):
+            started(process.server)
+            await process.run(stop)
     finally:
         await process.close()
+
+
+async def _is_started(process: MemberProcess, stop: asyncio.Event) -> bool:
+    """Start, unless it is told to end first: to find a group may take for ever."""
+    starting = asyncio.ensure_future(process.start())
+    stopping = asyncio.ensure_future(stop.wait())
+    await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if not starting.done():
+        starting.cancel()
+        await asyncio.wait({starting})
+        return False
+    starting.result()
+    return True

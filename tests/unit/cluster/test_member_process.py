@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 
 from stele.client.metastore_connect import connect_async
+from stele.cluster.discovery import Announcer, DiscoveryOptions
 from stele.cluster.member_process import MemberProcess, ServeOptions, serve
+from stele.env.real import SystemClock
 from stele.errors import AlreadyExists, InvalidArgument, NotFound
+from stele.metastore.discovery import Respondent
 from stele.metastore.server import NodeServer
 
 
@@ -65,3 +68,95 @@ async def test_what_cannot_be_started_says_why(tmp_path: Path) -> None:
     await process.close()
     with pytest.raises(AlreadyExists, match="without --bootstrap"):
         await serve(options, stop, nobody)
+
+
+def place(label: str = "stele") -> DiscoveryOptions:
+    port = free_address().partition(":")[2]
+    return DiscoveryOptions(interface="127.0.0.1", multicast=f"239.255.74.21:{port}", label=label)
+
+
+async def test_s36_a_newcomer_finds_its_group_by_itself(tmp_path: Path) -> None:
+    """It waits until there is one, and needs no address of anybody."""
+    first, second, where = free_address(), free_address(), place()
+    a = MemberProcess(
+        ServeOptions(directory=str(tmp_path / "a"), listen=first, bootstrap=True, discovery=where)
+    )
+    b = MemberProcess(ServeOptions(directory=str(tmp_path / "b"), listen=second, discovery=where))
+    try:
+        waiting = asyncio.ensure_future(b.start())
+        await asyncio.sleep(0.1)
+        assert not waiting.done()
+        await a.start()
+        await waiting
+        ms = await connect_async([second])
+        async with asyncio.timeout(30):
+            while len([m for m in await ms.admin.members() if m.is_voter]) < 2:
+                await asyncio.sleep(0.05)
+        assert a.server.cluster == b.server.cluster
+        await ms.close()
+    finally:
+        await a.close()
+        await b.close()
+
+
+async def test_a_newcomer_that_hears_two_groups_joins_neither(tmp_path: Path) -> None:
+    where, seed = place(), free_address()
+    founders = [
+        MemberProcess(
+            ServeOptions(
+                directory=str(tmp_path / name), listen=address, bootstrap=True, discovery=where
+            )
+        )
+        for name, address in (("a", seed), ("b", free_address()))
+    ]
+
+    def newcomer(*join: str) -> MemberProcess:
+        return MemberProcess(
+            ServeOptions(
+                directory=str(tmp_path / "c"), listen=free_address(), join=join, discovery=where
+            )
+        )
+
+    undecided, told = newcomer(), newcomer(seed)
+    try:
+        for founder in founders:
+            await founder.start()
+        with pytest.raises(InvalidArgument, match="several groups have the label 'stele'"):
+            await undecided.start()
+        await undecided.close()
+        await told.start()
+        assert told.server.cluster == founders[0].server.cluster, "whom it was told of comes first"
+    finally:
+        for process in (*founders, told):
+            await process.close()
+
+
+async def test_an_announcement_that_leads_nowhere_is_not_followed(tmp_path: Path) -> None:
+    """The address is dialled, nobody of a group is there, and the search goes on."""
+    where, first = place(), free_address()
+    liar = Announcer(Respondent("stele", "c0ffee", 1, free_address()), SystemClock())
+    await liar.start(where)
+    a = MemberProcess(
+        ServeOptions(directory=str(tmp_path / "a"), listen=first, bootstrap=True, discovery=where)
+    )
+    b = MemberProcess(
+        ServeOptions(directory=str(tmp_path / "b"), listen=free_address(), discovery=where)
+    )
+    try:
+        await a.start()
+        await b.start()
+        assert b.server.cluster == a.server.cluster
+    finally:
+        liar.close()
+        await a.close()
+        await b.close()
+
+
+async def test_who_searches_can_be_told_to_end(tmp_path: Path) -> None:
+    stop = asyncio.Event()
+    options = ServeOptions(directory=str(tmp_path), listen=free_address(), discovery=place())
+    serving = asyncio.ensure_future(serve(options, stop, lambda _: None))
+    await asyncio.sleep(0.05)
+    stop.set()
+    await asyncio.wait_for(serving, 10)
+    assert not (tmp_path / "log").exists()
