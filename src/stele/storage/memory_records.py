@@ -41,12 +41,8 @@ class RecordBuffer:
     def __len__(self) -> int:
         return len(self._records)
 
-    @property
-    def is_full(self) -> bool:
-        return len(self._records) >= RECORDS_MAX or self.size_bytes >= BYTES_MAX
-
-    def extend(self, rows: Sequence[bytes], records: Sequence[bytes], txn: int) -> None:
-        """Add the records of mutations of ``rows`` that commit at ``txn``."""
+    def extend(self, rows: Sequence[bytes], records: Sequence[bytes], txn: int) -> bool:
+        """Add the records of mutations of ``rows`` that commit at ``txn``; whether it is full."""
         assert txn >= self.txn_max > 0 or not self._records, "txns do not fall"
         if not self._records:
             self.txn_min = txn
@@ -62,6 +58,7 @@ class RecordBuffer:
                 known.append(record)
             else:
                 by_row[row] = [known, record]
+        return len(self._records) >= RECORDS_MAX or self.size_bytes >= BYTES_MAX
 
     def row_block(self, row: bytes) -> Block | None:
         """The cells of one row, or ``None`` if it has none here."""

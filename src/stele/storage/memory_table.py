@@ -154,9 +154,7 @@ class MemoryTable:
 
     def add_records(self, txn: int, rows: Sequence[bytes], records: Sequence[bytes]) -> None:
         """A small commit: row and row record of each of its mutations."""
-        active = self._version.active
-        active.extend(rows, records, txn)
-        if active.is_full:
+        if self._version.active.extend(rows, records, txn):
             self.seal()
 
     def add_block(self, txn: int, block: Block) -> None:

@@ -7,6 +7,7 @@ row records, larger ones an Arrow batch.
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
@@ -41,6 +42,9 @@ RECORD_OVERHEAD_BYTES = 232
 """What a row record costs in memory beside its bytes: see ``storage.memory_records``."""
 
 
+_row_of, _family_of = itemgetter(0), itemgetter(1)
+
+
 class Prepared(Protocol):
     """A checked request."""
 
@@ -72,8 +76,8 @@ class SmallCommit:
         if identity is not None:
             mutations = sorted([*mutations, trace(mutations[0][0], identity)])
         self._mutations = mutations
-        self._families = [families[mutation[1]] for mutation in mutations]
-        self._rows = [mutation[0] for mutation in mutations]
+        self._families = list(map(families.__getitem__, map(_family_of, mutations)))
+        self._rows = list(map(_row_of, mutations))
         self.rows = self._rows if len(mutations) == 1 else list(dict.fromkeys(self._rows))
         self.size_bytes = batch.size_bytes + len(mutations) * RECORD_OVERHEAD_BYTES
 

@@ -241,7 +241,9 @@ class Engine:
     def _commit(
         self, state: TableState, request: SmallCommit | BatchCommit, max_txn: int | None
     ) -> PendingCommit:
-        self._admit(request.size_bytes)
+        used, failure = self._memory_bytes, self.failure
+        if failure is not None or used + request.size_bytes > self.options.flush.budget_bytes:
+            self._admit(used, request.size_bytes)
         with self.lock:
             tablets = writable(state, request)
             if max_txn is not None:
@@ -285,12 +287,11 @@ class Engine:
             self._sequencer.commit(txn)
         return pending
 
-    def _admit(self, size_bytes: int) -> None:
+    def _admit(self, used: int, size_bytes: int) -> None:
         """Refuse while memory is full; a request larger than all of it passes when it is empty."""
         if self.failure is not None:
             raise self.failure
-        used = self._memory_bytes
-        if used and used + size_bytes > self.options.flush.budget_bytes:
+        if used:
             raise Throttled(
                 f"{used} bytes are in memory and not flushed yet; with {size_bytes} more the "
                 f"budget of {self.options.flush.budget_bytes} bytes would be exceeded"

@@ -23,13 +23,13 @@ class PendingCommit(Ticket):
 
     def __init__(self, log: GroupCommit, commit: Commit):
         """Queue the commit; txns rise, so this is part of the section that orders commits."""
-        super().__init__(commit)
+        self.commit: Commit = commit
         self._log = log
         log.push(self)
 
     def wait(self, timeout_us: int | None = None) -> int:
         self._log.wait(self, timeout_us)
-        return self.txn
+        return self.commit.txn
 
     def then(self, callback: Callable[[SteleError | None], None]) -> None:
         if not self._log.then(self, lambda ticket: callback(_own(ticket.error))):

@@ -61,12 +61,12 @@ def test_a_block_is_made_once_until_something_is_added() -> None:
 
 
 def test_a_buffer_is_full_by_records_or_by_bytes() -> None:
-    nearly, _cells = filled([b"a"] * (memory_records.RECORDS_MAX - 1))
-    many, _cells = filled([b"a"] * memory_records.RECORDS_MAX)
-    assert (nearly.is_full, many.is_full) == (False, True)
+    many, _cells = filled([b"a"] * (memory_records.RECORDS_MAX - 2))
+    last = memory_records.RECORDS_MAX
+    assert not many.extend([b"a"], [record(cell(last - 1, b"a"))], last - 1)
+    assert many.extend([b"a"], [record(cell(last, b"a"))], last)
     large = RecordBuffer()
-    large.extend([b"a"], [record(cell(1, value=bytes(memory_records.BYTES_MAX)))], 1)
-    assert large.is_full
+    assert large.extend([b"a"], [record(cell(1, value=bytes(memory_records.BYTES_MAX)))], 1)
 
 
 def test_readers_need_no_lock() -> None:
