@@ -53,6 +53,7 @@ def test_s36_a_group_forms_itself_on_one_network(tmp_path: Path) -> None:
                 make_noise(places, number)
             with nodes.client() as metastore:
                 wait_for_voters(metastore, NODES)
-                metastore.put("/found", b"1", timeout=30)
+                found = {member.address for member in metastore.admin.members()}
+                assert found == set(nodes.addresses)
         finally:
             nodes.close()
