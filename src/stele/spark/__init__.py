@@ -13,12 +13,14 @@ from stele.spark.backups import backup, restore
 from stele.spark.change_frames import changes
 from stele.spark.checking import check
 from stele.spark.compacting import CompactProgress, CompactReport, compact
+from stele.spark.deleting import delete
 from stele.spark.exporting import export
 from stele.spark.loading import Report, bulk_load
 from stele.spark.lookups import lookup_join
 from stele.spark.reading import read, view
 from stele.spark.sessions import session, setup
 from stele.spark.system_tables import system
+from stele.spark.writing import write
 
 __all__ = [
     "CompactProgress",
@@ -29,6 +31,7 @@ __all__ = [
     "changes",
     "check",
     "compact",
+    "delete",
     "export",
     "lookup_join",
     "read",
@@ -37,4 +40,5 @@ __all__ = [
     "setup",
     "system",
     "view",
+    "write",
 ]

@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructField, StructType
 
+from stele.errors import InvalidArgument
 from stele.spark.change_options import ChangeOptions, is_feed
 from stele.spark.change_source import ChangesReader, ChangesStreamReader, feed_schema, no_feed
 from stele.spark.options import ReadOptions, from_metadata, overlaid
@@ -24,6 +26,7 @@ from stele.spark.routes import relevant
 from stele.spark.source_fields import check_fields
 from stele.spark.spark_types import spark_schema
 from stele.spark.tasks import make_tasks, run_task
+from stele.spark.write_options import WriteOptions
 
 
 class SteleDataSource(DataSource):  # type: ignore[misc]  # PySpark has no types for us
@@ -64,6 +67,28 @@ class SteleDataSource(DataSource):  # type: ignore[misc]  # PySpark has no types
         """Options that are given with a statement count more than those of CREATE TABLE."""
         kept = from_metadata(schema.fields[0].metadata) if schema.fields else {}
         return overlaid(kept, dict(self.options))
+
+    def writer(self, schema: StructType, overwrite: bool) -> Any:
+        """A writer of rows or cells with the columns in ``schema``."""
+        from stele.spark.sink import SteleWriter
+
+        options = WriteOptions.parse(self.options, schema.fields)
+        return SteleWriter.begin(options, schema, overwrite=overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> Any:  # noqa: N802
+        """A writer of the batches of a stream."""
+        try:
+            from stele.spark.stream_sink import SteleStreamWriter
+        except ImportError as error:
+            raise InvalidArgument(
+                "streams into 'stele' need Spark 4.1 or newer: pip install -U 'steledb[spark]'"
+            ) from error
+        if overwrite:
+            raise InvalidArgument(
+                "outputMode('complete') replaces the table with every batch: use 'append' or "
+                "'update', which writes rows anew that have changed"
+            )
+        return SteleStreamWriter(WriteOptions.parse(self.options, schema.fields), schema)
 
 
 class SteleReader(DataSourceReader):  # type: ignore[misc]

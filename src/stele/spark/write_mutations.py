@@ -1,0 +1,167 @@
+"""Lines of a DataFrame as mutations: a table of cells, not sorted yet, with families as text.
+
+The same checks as for any write, done where the lines are. Several such tables become one sorted
+batch in :func:`sorted_mutations`, which refuses what is there twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from stele.errors import InvalidArgument, InvalidCells
+from stele.model.arrays import flatten
+from stele.model.arrow_input import (
+    TIMESTAMP_COLUMN,
+    encoded_rows,
+    from_cells_table,
+    from_wide_table,
+)
+from stele.model.cells import ROW_ERASURE_FAMILY, TIMESTAMP_MAX, Op
+from stele.model.schema import Schema
+from stele.spark.write_form import ErasedPart, WriteForm, refused
+
+LINES = pa.schema(
+    [
+        ("row", pa.binary()),
+        ("family", pa.string()),
+        ("qualifier", pa.binary()),
+        ("timestamp", pa.int64()),
+        ("op", pa.int8()),
+        ("value", pa.binary()),
+    ]
+)
+"""``MUTATIONS`` with families as text: pieces of it can be put together and sorted by row."""
+
+PUT, DELETE = "put", "delete"
+ROW_OPS = {PUT: Op.PUT, DELETE: Op.ERASE_ROW}
+CELL_OPS = {
+    PUT: Op.PUT,
+    DELETE: Op.ERASE_COLUMN,
+    "delete_cell": Op.ERASE_CELL,
+    "delete_family": Op.ERASE_FAMILY,
+    "delete_row": Op.ERASE_ROW,
+}
+"""What an op in words means for a cell; numbers are those of the cells format."""
+
+_ROW = "row"
+_WHOLE_ROW = (ErasedPart(ROW_ERASURE_FAMILY, b"", int(Op.ERASE_ROW)),)
+
+
+def mutation_lines(schema: Schema, form: WriteForm, batch: pa.RecordBatch) -> pa.Table:
+    """The mutations that a batch of lines asks for, as ``LINES``."""
+    if form.kind == "cells":
+        return _cell_lines(schema, form, batch)
+    rows = encoded_rows(schema, batch, list(form.key))
+    if form.kind == "deletes":
+        return _erasures(rows, None, form.erased)
+    return _row_lines(schema, form, batch, rows)
+
+
+def check_fit(schema: Schema, form: WriteForm, lines: pa.Schema) -> None:
+    """Refuse lines whose types the table cannot take, whatever is in them."""
+    try:
+        mutation_lines(schema, form, _no_lines(lines))
+    except (InvalidArgument, InvalidCells) as error:
+        raise refused(error) from error
+
+
+def _no_lines(schema: pa.Schema) -> pa.RecordBatch:
+    arrays = [pa.array([], field.type) for field in schema]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _row_lines(schema: Schema, form: WriteForm, batch: pa.RecordBatch, rows: pa.Array) -> pa.Table:
+    wide = {_ROW: rows}
+    if form.timestamp is not None:
+        wide[TIMESTAMP_COLUMN] = batch.column(form.timestamp)
+    wide |= {column: batch.column(name) for column, name in form.data}
+    table = pa.table(wide)
+    if form.op is None:
+        return _plain(from_wide_table(schema, table, row=_ROW, nulls=form.nulls))
+    ops = _ops(batch.column(form.op), ROW_OPS, rows)
+    erased = table.filter(pc.equal(ops, int(Op.ERASE_ROW)))
+    times = erased.column(TIMESTAMP_COLUMN) if form.timestamp is not None else None
+    parts = [_erasures(flatten(erased.column(_ROW)), times, _WHOLE_ROW)]
+    if form.data:
+        puts = table.filter(pc.equal(ops, int(Op.PUT)))
+        parts.append(_plain(from_wide_table(schema, puts, row=_ROW, nulls=form.nulls)))
+    return pa.concat_tables(parts)
+
+
+def _cell_lines(schema: Schema, form: WriteForm, batch: pa.RecordBatch) -> pa.Table:
+    rows = encoded_rows(schema, batch, list(form.key))
+    columns = {name: batch.column(name) for name in ("family", "qualifier", "value")}
+    if form.timestamp is not None:
+        columns["timestamp"] = batch.column(form.timestamp)
+    if form.op is not None:
+        ops = _ops(batch.column(form.op), CELL_OPS, rows)
+        nothing = pa.scalar(b"" if _is_binary(columns["value"].type) else "")
+        is_put = pc.equal(ops, int(Op.PUT))
+        columns["value"] = pc.if_else(is_put, columns["value"], nothing)
+        columns["op"] = ops
+    return _plain(from_cells_table(pa.table({_ROW: rows, **columns})))
+
+
+def _is_binary(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+
+
+def _ops(given: pa.Array, words: dict[str, Op], rows: pa.Array) -> pa.Array:
+    """Ops as numbers; what is none is refused by its row."""
+    if pa.types.is_integer(given.type):
+        numbers = pc.fill_null(given.cast(pa.int64()), -1)
+        known = pc.is_in(numbers, pa.array([int(op) for op in Op]))
+    else:
+        places = pc.index_in(given, pa.array(list(words), given.type))
+        known = places.is_valid()
+        numbers = pa.array([int(op) for op in words.values()]).take(places)
+    wrong = pc.index(known, pa.scalar(False)).as_py()
+    if wrong >= 0:
+        row = rows[wrong].as_py()
+        raise InvalidCells(
+            f"the op of row {row[:64]!r} is {given[wrong].as_py()!r}: it is {', '.join(words)}"
+        )
+    return numbers.cast(pa.int8())
+
+
+def _erasures(
+    rows: pa.Array, times: pa.ChunkedArray | None, parts: Iterable[ErasedPart]
+) -> pa.Table:
+    """An erasure of each part of each row, up to its timestamp if it has one."""
+    bounds = pa.array(np.full(len(rows), TIMESTAMP_MAX, np.int64))
+    if times is not None:
+        bounds = pc.fill_null(flatten(times).cast(pa.int64()), TIMESTAMP_MAX)
+    tables = [LINES.empty_table()]
+    for part in parts:
+        values = [part.family, part.qualifier, part.op, b""]
+        kinds = [pa.string(), pa.binary(), pa.int8(), pa.binary()]
+        family, qualifier, op, value = (
+            pa.repeat(pa.scalar(value, kind), len(rows))
+            for value, kind in zip(values, kinds, strict=True)
+        )
+        arrays = [rows, family, qualifier, bounds, op, value]
+        tables.append(pa.Table.from_arrays(arrays, schema=LINES))
+    return pa.concat_tables(tables)
+
+
+def _plain(mutations: pa.RecordBatch) -> pa.Table:
+    return pa.Table.from_batches([mutations]).cast(LINES)
+
+
+def sorted_mutations(lines: pa.Table) -> pa.RecordBatch:
+    """One sorted ``MUTATIONS`` batch; the same erasure twice is one, the same cell is refused."""
+    erases = pc.not_equal(lines.column("op"), int(Op.PUT))
+    if pc.any(erases).as_py():
+        once = lines.filter(erases).group_by(LINES.names).aggregate([]).select(LINES.names)
+        lines = pa.concat_tables([once.cast(LINES), lines.filter(pc.invert(erases))])
+    try:
+        return from_cells_table(lines)
+    except InvalidCells as error:
+        raise InvalidCells(
+            f"{error}: nobody knows which of two lines of one write is the later; drop one, or "
+            f"give each a timestamp"
+        ) from error
