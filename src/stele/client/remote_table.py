@@ -36,12 +36,6 @@ from stele.protocol.table_compactions import (
     PlanCompaction,
 )
 from stele.protocol.table_mutations import encode_mutations
-from stele.protocol.table_numbered import (
-    APPLY_NUMBERED,
-    LAST_NUMBERED,
-    NumberedBatch,
-    WriterName,
-)
 from stele.rpc.service import Req, Resp, Unary
 from stele.storage.compaction_work import (
     CompactedUnit,
@@ -309,9 +303,9 @@ class RemoteTable:
     def apply_numbered(self, write: NumberedWrite, mutations: pa.RecordBatch) -> int:
         """Commit a batch with the number of its writer, which makes asking twice harmless."""
         attachment = memoryview(encode_ipc(mutations))
-        request = NumberedBatch(self.id, *write)
+        request = protocol.NumberedBatch(self.id, *write)
         reply = self.link.call(
-            APPLY_NUMBERED,
+            protocol.APPLY_NUMBERED,
             request,
             self._point_us(),
             repeat=True,
@@ -321,7 +315,7 @@ class RemoteTable:
 
     def last_numbered(self, writer: str) -> LastWrite | None:
         """The last numbered write of a writer."""
-        last = self._ask(LAST_NUMBERED, WriterName(self.id, writer))
+        last = self._ask(protocol.LAST_NUMBERED, protocol.WriterName(self.id, writer))
         return None if last.sequence is None else LastWrite(last.sequence, last.txn)
 
     # ---- mechanism -------------------------------------------------------------------------

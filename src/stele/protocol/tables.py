@@ -258,6 +258,28 @@ class ImportFiles(msgspec.Struct, frozen=True):
     sequence: int = 0
 
 
+class WriterName(msgspec.Struct, frozen=True):
+    """Who numbers its writes to a table."""
+
+    table: str
+    writer: str
+
+
+class NumberedBatch(msgspec.Struct, frozen=True):
+    """A write with the number that its writer gave it; its cells are the attachment."""
+
+    table: str
+    writer: str
+    sequence: int
+
+
+class LastNumbered(msgspec.Struct, frozen=True):
+    """The last write of a writer; no number if there is none."""
+
+    sequence: int | None = None
+    txn: int = 0
+
+
 # ---- cells ---------------------------------------------------------------------------------
 
 
@@ -487,4 +509,16 @@ ABORT_IMPORT = TABLES.unary(
 )
 FORGET_IMPORT = TABLES.unary(
     "forget-import", 64, request=ImportName, response=Nothing, permission=_WRITE
+)
+APPLY_NUMBERED = TABLES.unary(
+    "apply-numbered",
+    65,
+    request=NumberedBatch,
+    response=Txn,
+    permission=_WRITE,
+    request_bytes_max=FRAME_BYTES_MAX,
+    takes_attachments=True,
+)
+LAST_NUMBERED = TABLES.unary(
+    "last-numbered", 66, request=WriterName, response=LastNumbered, permission=_READ
 )

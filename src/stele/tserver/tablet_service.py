@@ -19,13 +19,6 @@ from stele.protocol.table_compactions import (
     PlanCompaction,
 )
 from stele.protocol.table_mutations import decode_attachment
-from stele.protocol.table_numbered import (
-    APPLY_NUMBERED,
-    LAST_NUMBERED,
-    LastNumbered,
-    NumberedBatch,
-    WriterName,
-)
 from stele.rpc.service import Binding, Context
 from stele.storage.compaction_work import UnitOutcome, decode_compacted, encode_work
 from stele.storage.import_files import decode_files
@@ -67,8 +60,8 @@ class TabletMethods:
             protocol.COMMIT_IMPORT.handled_by(self._commit_import),
             protocol.ABORT_IMPORT.handled_by(self._abort_import),
             protocol.FORGET_IMPORT.handled_by(self._forget_import),
-            APPLY_NUMBERED.handled_by(self._apply_numbered),
-            LAST_NUMBERED.handled_by(self._last_numbered),
+            protocol.APPLY_NUMBERED.handled_by(self._apply_numbered),
+            protocol.LAST_NUMBERED.handled_by(self._last_numbered),
         )
 
     async def _on_table(self, table_id: str, work: Callable[[TableBackend], T]) -> T:
@@ -225,7 +218,9 @@ class TabletMethods:
         )
         return protocol.Nothing()
 
-    async def _apply_numbered(self, context: Context, request: NumberedBatch) -> protocol.Txn:
+    async def _apply_numbered(
+        self, context: Context, request: protocol.NumberedBatch
+    ) -> protocol.Txn:
         if len(context.attachments) != 1:
             raise InvalidArgument(
                 f"a numbered write has one attachment, not {len(context.attachments)}"
@@ -237,8 +232,10 @@ class TabletMethods:
 
         return protocol.Txn(await self._on_table(request.table, apply))
 
-    async def _last_numbered(self, _context: Context, request: WriterName) -> LastNumbered:
+    async def _last_numbered(
+        self, _context: Context, request: protocol.WriterName
+    ) -> protocol.LastNumbered:
         last = await self._on_table(
             request.table, lambda table: table.last_numbered(request.writer)
         )
-        return LastNumbered() if last is None else LastNumbered(*last)
+        return protocol.LastNumbered() if last is None else protocol.LastNumbered(*last)
