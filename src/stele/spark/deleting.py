@@ -18,7 +18,7 @@ from stele.model.numbered_writes import NumberedWrite
 from stele.spark.load_columns import quoted
 from stele.spark.loading import Report
 from stele.spark.pinning import KEEPER
-from stele.spark.reading import TableLike, opened, pinned_read
+from stele.spark.reading import TableLike, opened, read_pinned
 from stele.spark.write_form import delete_form
 from stele.spark.writing import numbered_write, run_form
 
@@ -59,7 +59,7 @@ def _where(
     if spark is None:
         raise InvalidArgument("a condition needs a session: call ss.session() first")
     key = key_columns(handle.schema, None)
-    frame, lease = pinned_read(spark, handle)
+    frame, lease = read_pinned(spark, handle)
     try:
         found = frame.where(condition).select([quoted(name) for name in key])
         form = delete_form(handle.schema, dict(found.dtypes), columns=columns)

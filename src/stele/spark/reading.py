@@ -68,7 +68,7 @@ def read(
     columns of wide rows are called. The DataFrame keeps its snapshot while this process lives,
     whatever happens to the table, and ``lease`` longer if it dies.
     """
-    return pinned_read(
+    return read_pinned(
         spark,
         table,
         columns=columns,
@@ -91,7 +91,7 @@ def view(spark: Any, table: TableLike, name: str | None = None, **arguments: Any
     than its lease.
     """
     name = name or table_name(table)
-    frame, pin = pinned_read(spark, table, **arguments)
+    frame, pin = read_pinned(spark, table, **arguments)
     frame.createOrReplaceTempView(name)
     before = _VIEW_PINS.pop((id(spark), name), None)
     if before is not None:
@@ -104,7 +104,7 @@ _VIEW_PINS: dict[tuple[int, str], str] = {}
 """The pins of views, by session and name."""
 
 
-def pinned_read(
+def read_pinned(
     spark: Any,
     table: TableLike,
     *,
@@ -119,7 +119,7 @@ def pinned_read(
     partitions: int | None = None,
     lease: str = LEASE_DEFAULT,
 ) -> tuple[Frame, str]:
-    """What :func:`read` gives, and the name of its pin."""
+    """The DataFrame of :func:`read`, and its pin, which whoever needs it no longer may release."""
     ttl_us = parse_duration(lease, "lease")
     sql = where if isinstance(where, str) else None
     filters = () if where is None or isinstance(where, str) else where
