@@ -40,6 +40,7 @@ GROUPS = (
     Group(
         "Work with tables",
         (
+            Command("changes", "stele.cli.changes", "print what changed in a table"),
             Command("count", "stele.cli.count", "count rows of a table"),
             Command("delete", "stele.cli.delete", "erase a row, or columns of it"),
             Command("get", "stele.cli.get", "print one row"),

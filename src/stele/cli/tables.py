@@ -44,6 +44,14 @@ def add_key(parser: ArgumentParser) -> None:
 
 def add_reading(parser: ArgumentParser) -> None:
     """What all reads can be asked for."""
+    add_columns(parser)
+    parser.add_argument(
+        "--at", metavar="WHEN", type=moment, help="a txn, a time in ISO form, or a snapshot's name"
+    )
+
+
+def add_columns(parser: ArgumentParser) -> None:
+    """Which columns."""
     parser.add_argument(
         "-c",
         "--columns",
@@ -51,9 +59,6 @@ def add_reading(parser: ArgumentParser) -> None:
         nargs="+",
         type=to_bytes,
         help="columns such as info:age, or families such as info:",
-    )
-    parser.add_argument(
-        "--at", metavar="WHEN", type=moment, help="a txn, a time in ISO form, or a snapshot's name"
     )
 
 
@@ -93,6 +98,12 @@ def open_database(arguments: Namespace, *, create: bool = False) -> Database:
 
 def scan_rows(table: Table, arguments: Namespace, **options: Any) -> Scan:
     """The scan that the arguments of :func:`add_rows` and :func:`add_reading` describe."""
+    rows, prefix = chosen_rows(table, arguments)
+    return table.scan(rows, arguments.columns, prefix=prefix, at=arguments.at, **options)
+
+
+def chosen_rows(table: Table, arguments: Namespace) -> tuple[object, object]:
+    """A range of rows, or what they begin with, as :func:`add_rows` takes it."""
     codec = table.schema.key
     start, end, prefix = (
         None if text is None else read_key(text, codec)
@@ -102,8 +113,7 @@ def scan_rows(table: Table, arguments: Namespace, **options: Any) -> Scan:
         raise InvalidArgument("give --prefix, or --start and --end, not both")
     if isinstance(prefix, str):
         prefix = prefix.encode()  # text that a whole key begins with is no whole key itself
-    rows = None if start is None and end is None else (start, end)
-    return table.scan(rows, arguments.columns, prefix=prefix, at=arguments.at, **options)
+    return (None if start is None and end is None else (start, end)), prefix
 
 
 def key_of(row: Row) -> Any:

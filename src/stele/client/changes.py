@@ -145,7 +145,7 @@ def table_changes(
     core: TableCore,
     since: At,
     until: At,
-    rows: object,
+    ranges: tuple[RowRange, ...],
     columns: Columns,
     mode: ChangeMode,
     shape: Shape,
@@ -160,7 +160,6 @@ def table_changes(
         wide = WideShape.of(core.schema, spec.columns, named_columns(columns))
         spec = CellSpec(columns=wide.selection)
         telling = ChangeTelling(mode, spec, wide.convert, wide.arrow_schema)
-    ranges = core.encoder.ranges(rows)
     first, last = feed_start(core, since), read_txn(core.backend, until)
     plan = core.backend.pin_changes(first, last, parse_duration(lease, "lease"))
     return Changes(core, plan, first, ranges, telling)

@@ -329,6 +329,7 @@ class Table:
         *,
         rows: object = None,
         columns: Columns = None,
+        prefix: object = None,
         mode: ChangeMode = "net",
         shape: Shape = "cells",
         versions: int | None = 1,
@@ -340,7 +341,8 @@ class Table:
         txn. From ``since=0`` on all that is there is told as new. They can be read until they are
         released, at the end of a ``with``, or ``lease`` is over.
         """
-        return table_changes(self.core, since, until, rows, columns, mode, shape, versions, lease)
+        ranges = self.core.encoder.ranges(rows, prefix)
+        return table_changes(self.core, since, until, ranges, columns, mode, shape, versions, lease)
 
     # Snapshots.
 

@@ -54,7 +54,7 @@ def export(
     """
     rule = check_export(format, mode, binary)
     frame = as_text(read(spark, table, **arguments), format, rule)
-    lines = _write(frame, path, format, mode, options or {}, table_name(table))
+    lines = write_frame(frame, path, format, mode, options or {}, table_name(table))
     return Exported(path, format, lines)
 
 
@@ -124,7 +124,7 @@ def _text(value: Any, kind: Any, rule: BinaryRule) -> Any:
     return value
 
 
-def _write(
+def write_frame(
     frame: Frame,
     path: str,
     format: str,  # noqa: A002
