@@ -28,6 +28,7 @@ from stele.model.ranges import EVERYTHING, RowRange
 from stele.model.row import PackedCell
 from stele.model.schema import Schema
 from stele.model.schema_json import schema_from_json
+from stele.protocol import table_jobs as jobs
 from stele.protocol import tables as protocol
 from stele.protocol.table_compactions import (
     PLAN_COMPACTION,
@@ -225,26 +226,26 @@ class RemoteTable:
 
     def pin(self, at: int | None, ttl_us: int, name: str | None = None) -> ReadPlan:
         """Hold the table at a txn and learn of which files it consists then."""
-        request = protocol.PinTable(self.id, ttl_us, at, name)
-        return decode_plan(self._operate(protocol.PIN, request).plan)
+        request = jobs.PinTable(self.id, ttl_us, at, name)
+        return decode_plan(self._operate(jobs.PIN, request).plan)
 
     def renew_pin(self, lease: str, ttl_us: int) -> int:
         """Let a pin live on; when it ends."""
-        return self._ask(protocol.RENEW_PIN, protocol.PinName(self.id, lease, ttl_us)).expires_us
+        return self._ask(jobs.RENEW_PIN, jobs.PinName(self.id, lease, ttl_us)).expires_us
 
     def release_pin(self, lease: str) -> None:
         """End a pin."""
-        self._ask(protocol.RELEASE_PIN, protocol.PinName(self.id, lease))
+        self._ask(jobs.RELEASE_PIN, jobs.PinName(self.id, lease))
 
     def look_for_changes(self, since: int) -> tuple[int, bool]:
         """Up to which txn changes can be told, and whether there may be any after ``since``."""
-        found = self._ask(protocol.LOOK_FOR_CHANGES, protocol.TableTxn(self.id, since))
+        found = self._ask(jobs.LOOK_FOR_CHANGES, jobs.TableTxn(self.id, since))
         return found.txn, found.changed
 
     def pin_changes(self, since: int, until: int | None, ttl_us: int) -> ReadPlan:
         """Hold the changes of a range and learn in which files they are."""
-        request = protocol.PinChanges(self.id, since, ttl_us, until)
-        return decode_plan(self._operate(protocol.PIN_CHANGES, request).plan)
+        request = jobs.PinChanges(self.id, since, ttl_us, until)
+        return decode_plan(self._operate(jobs.PIN_CHANGES, request).plan)
 
     def plan_compaction(self, rows: RowRange, bytes_max: int, ttl_us: int) -> CompactionWork:
         """What could be compacted here instead of there."""
@@ -260,8 +261,8 @@ class RemoteTable:
 
     def begin_import(self, job: str, ttl_us: int) -> ImportTicket:
         """Begin a job. Asked twice, the second attempt is the one that counts."""
-        request = protocol.BeginImport(self.id, job, ttl_us)
-        begun = self._operate(protocol.BEGIN_IMPORT, request, repeat=True)
+        request = jobs.BeginImport(self.id, job, ttl_us)
+        begun = self._operate(jobs.BEGIN_IMPORT, request, repeat=True)
         return ImportTicket(
             job=begun.job,
             token=begun.token,
@@ -273,8 +274,8 @@ class RemoteTable:
 
     def renew_import(self, job: str, token: str, ttl_us: int) -> int:
         """Let a job live on; when it ends."""
-        request = protocol.ImportName(self.id, job, token, ttl_us)
-        return self._ask(protocol.RENEW_IMPORT, request).expires_us
+        request = jobs.ImportName(self.id, job, token, ttl_us)
+        return self._ask(jobs.RENEW_IMPORT, request).expires_us
 
     def commit_import(
         self,
@@ -285,27 +286,27 @@ class RemoteTable:
     ) -> int:
         """Make files part of the table; the txn."""
         numbered = (None, 0) if write is None else write
-        request = protocol.ImportFiles(self.id, job, token, encode_files(files), *numbered)
-        return self._operate(protocol.COMMIT_IMPORT, request, repeat=True).txn
+        request = jobs.ImportFiles(self.id, job, token, encode_files(files), *numbered)
+        return self._operate(jobs.COMMIT_IMPORT, request, repeat=True).txn
 
     def abort_import(self, job: str, token: str) -> None:
         """Give up an attempt."""
-        request = protocol.ImportName(self.id, job, token)
-        self._operate(protocol.ABORT_IMPORT, request, repeat=True)
+        request = jobs.ImportName(self.id, job, token)
+        self._operate(jobs.ABORT_IMPORT, request, repeat=True)
 
     def forget_import(self, job: str, token: str) -> None:
         """Give up an attempt that nobody will ask for again."""
-        request = protocol.ImportName(self.id, job, token)
-        self._operate(protocol.FORGET_IMPORT, request, repeat=True)
+        request = jobs.ImportName(self.id, job, token)
+        self._operate(jobs.FORGET_IMPORT, request, repeat=True)
 
     # ---- numbered writes -------------------------------------------------------------------
 
     def apply_numbered(self, write: NumberedWrite, mutations: pa.RecordBatch) -> int:
         """Commit a batch with the number of its writer, which makes asking twice harmless."""
         attachment = memoryview(encode_ipc(mutations))
-        request = protocol.NumberedBatch(self.id, *write)
+        request = jobs.NumberedBatch(self.id, *write)
         reply = self.link.call(
-            protocol.APPLY_NUMBERED,
+            jobs.APPLY_NUMBERED,
             request,
             self._point_us(),
             repeat=True,
@@ -315,7 +316,7 @@ class RemoteTable:
 
     def last_numbered(self, writer: str) -> LastWrite | None:
         """The last numbered write of a writer."""
-        last = self._ask(protocol.LAST_NUMBERED, protocol.WriterName(self.id, writer))
+        last = self._ask(jobs.LAST_NUMBERED, jobs.WriterName(self.id, writer))
         return None if last.sequence is None else LastWrite(last.sequence, last.txn)
 
     # ---- mechanism -------------------------------------------------------------------------

@@ -8,11 +8,8 @@ from __future__ import annotations
 import msgspec
 
 from stele.model.ranges import RowRange
-from stele.protocol.tables import FRAME_BYTES_MAX, TABLES
-from stele.rpc.identity import Role, allow
+from stele.protocol.tables import FRAME_BYTES_MAX, MAY_OPERATE, TABLES
 from stele.storage.compaction_work import UnitOutcome
-
-_OPERATE = allow("tables.operate", Role.CLIENT, Role.ADMIN)
 
 
 class PlanCompaction(msgspec.Struct, frozen=True):
@@ -50,13 +47,13 @@ PLAN_COMPACTION = TABLES.unary(
     80,
     request=PlanCompaction,
     response=CompactionPlanned,
-    permission=_OPERATE,
+    permission=MAY_OPERATE,
 )
 PUBLISH_COMPACTION = TABLES.unary(
     "publish-compaction",
     81,
     request=CompactedUnits,
     response=CompactionPublished,
-    permission=_OPERATE,
+    permission=MAY_OPERATE,
     request_bytes_max=FRAME_BYTES_MAX,
 )

@@ -167,119 +167,6 @@ class Snapshots(msgspec.Struct, frozen=True):
     txns: dict[str, int]
 
 
-class PinTable(msgspec.Struct, frozen=True):
-    """Hold a table at a txn, or now, for so long."""
-
-    table: str
-    ttl_us: int
-    at: int | None = None
-    name: str | None = None
-
-
-class PinnedPlan(msgspec.Struct, frozen=True):
-    """A read plan, in the bytes of ``stele.storage.read_plan``."""
-
-    plan: bytes
-
-
-class TableTxn(msgspec.Struct, frozen=True):
-    """A table at a moment."""
-
-    table: str
-    txn: int
-
-
-class ChangesFound(msgspec.Struct, frozen=True):
-    """How far changes can be told, and whether there may be any."""
-
-    txn: int
-    changed: bool
-
-
-class PinChanges(msgspec.Struct, frozen=True):
-    """Hold the changes of a table after one txn up to another, or now, for so long."""
-
-    table: str
-    since: int
-    ttl_us: int
-    until: int | None = None
-
-
-class PinName(msgspec.Struct, frozen=True):
-    """A pin of a table; ``ttl_us`` is for how long to renew it."""
-
-    table: str
-    lease: str
-    ttl_us: int = 0
-
-
-class PinEnd(msgspec.Struct, frozen=True):
-    """When a pin ends."""
-
-    expires_us: int
-
-
-class BeginImport(msgspec.Struct, frozen=True):
-    """Begin a job of a table, or a new attempt at it, which lives for so long."""
-
-    table: str
-    job: str
-    ttl_us: int
-
-
-class ImportBegun(msgspec.Struct, frozen=True):
-    """What writers have to know, as in ``stele.storage.import_files``."""
-
-    job: str
-    token: str
-    location: str
-    timestamp: int
-    txn: int | None = None
-
-
-class ImportName(msgspec.Struct, frozen=True):
-    """An attempt at a job of a table; ``ttl_us`` is for how long to renew it."""
-
-    table: str
-    job: str
-    token: str
-    ttl_us: int = 0
-
-
-class ImportFiles(msgspec.Struct, frozen=True):
-    """The files of an attempt, in the bytes of ``stele.storage.import_files``."""
-
-    table: str
-    job: str
-    token: str
-    files: bytes
-    writer: str | None = None
-    """Who numbers its writes, and the number of this one."""
-    sequence: int = 0
-
-
-class WriterName(msgspec.Struct, frozen=True):
-    """Who numbers its writes to a table."""
-
-    table: str
-    writer: str
-
-
-class NumberedBatch(msgspec.Struct, frozen=True):
-    """A write with the number that its writer gave it; its cells are the attachment."""
-
-    table: str
-    writer: str
-    sequence: int
-
-
-class LastNumbered(msgspec.Struct, frozen=True):
-    """The last write of a writer; no number if there is none."""
-
-    sequence: int | None = None
-    txn: int = 0
-
-
 # ---- cells ---------------------------------------------------------------------------------
 
 
@@ -393,21 +280,21 @@ class ScanPart(msgspec.Struct, frozen=True, omit_defaults=True):
 
 # ---- the service ---------------------------------------------------------------------------
 
-_READ = allow("tables.read", Role.CLIENT, Role.ADMIN)
-_WRITE = allow("tables.write", Role.CLIENT, Role.ADMIN)
-_SCHEMA = allow("tables.schema", Role.CLIENT, Role.ADMIN)
-_OPERATE = allow("tables.operate", Role.CLIENT, Role.ADMIN)
+MAY_READ = allow("tables.read", Role.CLIENT, Role.ADMIN)
+MAY_WRITE = allow("tables.write", Role.CLIENT, Role.ADMIN)
+MAY_SCHEMA = allow("tables.schema", Role.CLIENT, Role.ADMIN)
+MAY_OPERATE = allow("tables.operate", Role.CLIENT, Role.ADMIN)
 
 TABLES: Final = Service("tables", 3)
 
-LIST = TABLES.unary("list", 1, request=ListTables, response=TableDescriptions, permission=_READ)
-OPEN = TABLES.unary("open", 2, request=TableName, response=TableDescription, permission=_READ)
+LIST = TABLES.unary("list", 1, request=ListTables, response=TableDescriptions, permission=MAY_READ)
+OPEN = TABLES.unary("open", 2, request=TableName, response=TableDescription, permission=MAY_READ)
 CREATE = TABLES.unary(
     "create",
     3,
     request=NewSchema,
     response=TableDescription,
-    permission=_SCHEMA,
+    permission=MAY_SCHEMA,
     request_bytes_max=SPEC_BYTES_MAX,
 )
 ALTER = TABLES.unary(
@@ -415,16 +302,20 @@ ALTER = TABLES.unary(
     4,
     request=NewSchema,
     response=TableDescription,
-    permission=_SCHEMA,
+    permission=MAY_SCHEMA,
     request_bytes_max=2 * SCHEMA_BYTES_MAX,
 )
-DROP = TABLES.unary("drop", 5, request=TableName, response=Nothing, permission=_SCHEMA)
-UNDROP = TABLES.unary("undrop", 6, request=TableName, response=TableDescription, permission=_SCHEMA)
-RENAME = TABLES.unary("rename", 7, request=NewName, response=TableDescription, permission=_SCHEMA)
-CLONE = TABLES.unary("clone", 8, request=NewName, response=TableDescription, permission=_SCHEMA)
-STATUS = TABLES.unary("status", 9, request=Nothing, response=StoreStatus, permission=_READ)
+DROP = TABLES.unary("drop", 5, request=TableName, response=Nothing, permission=MAY_SCHEMA)
+UNDROP = TABLES.unary(
+    "undrop", 6, request=TableName, response=TableDescription, permission=MAY_SCHEMA
+)
+RENAME = TABLES.unary(
+    "rename", 7, request=NewName, response=TableDescription, permission=MAY_SCHEMA
+)
+CLONE = TABLES.unary("clone", 8, request=NewName, response=TableDescription, permission=MAY_SCHEMA)
+STATUS = TABLES.unary("status", 9, request=Nothing, response=StoreStatus, permission=MAY_READ)
 DESCRIBE = TABLES.unary(
-    "describe", 10, request=TableId, response=TableDescription, permission=_READ
+    "describe", 10, request=TableId, response=TableDescription, permission=MAY_READ
 )
 
 READ_POINTS = TABLES.unary(
@@ -432,7 +323,7 @@ READ_POINTS = TABLES.unary(
     20,
     request=PointReads,
     response=PointAnswers,
-    permission=_READ,
+    permission=MAY_READ,
     request_bytes_max=SPEC_BYTES_MAX,
 )
 READ_ROWS = TABLES.unary(
@@ -440,7 +331,7 @@ READ_ROWS = TABLES.unary(
     21,
     request=ReadRows,
     response=RowsRead,
-    permission=_READ,
+    permission=MAY_READ,
     request_bytes_max=FRAME_BYTES_MAX,
 )
 SCAN = TABLES.stream(
@@ -448,7 +339,7 @@ SCAN = TABLES.stream(
     22,
     request=ScanRows,
     response=ScanPart,
-    permission=_READ,
+    permission=MAY_READ,
     request_bytes_max=FRAME_BYTES_MAX,
 )
 WRITE = TABLES.unary(
@@ -456,69 +347,26 @@ WRITE = TABLES.unary(
     23,
     request=Writes,
     response=WriteAnswers,
-    permission=_WRITE,
+    permission=MAY_WRITE,
     request_bytes_max=FRAME_BYTES_MAX,
     takes_attachments=True,
 )
-DURABLE_TXN = TABLES.unary("durable-txn", 24, request=TableId, response=Txn, permission=_READ)
+DURABLE_TXN = TABLES.unary("durable-txn", 24, request=TableId, response=Txn, permission=MAY_READ)
 
 TABLETS = TABLES.unary(
-    "tablets", 30, request=TableId, response=TabletDescriptions, permission=_READ
+    "tablets", 30, request=TableId, response=TabletDescriptions, permission=MAY_READ
 )
 SAMPLE_KEYS = TABLES.unary(
-    "sample-keys", 31, request=SampleKeys, response=RowKeys, permission=_READ
+    "sample-keys", 31, request=SampleKeys, response=RowKeys, permission=MAY_READ
 )
-SPLIT = TABLES.unary("split", 32, request=TableRow, response=Nothing, permission=_OPERATE)
-JOIN = TABLES.unary("join", 33, request=TableRow, response=Nothing, permission=_OPERATE)
-FLUSH = TABLES.unary("flush", 34, request=TableId, response=Nothing, permission=_OPERATE)
-COMPACT = TABLES.unary("compact", 35, request=TableRange, response=Nothing, permission=_OPERATE)
-TRUNCATE = TABLES.unary("truncate", 36, request=TableRange, response=Nothing, permission=_WRITE)
+SPLIT = TABLES.unary("split", 32, request=TableRow, response=Nothing, permission=MAY_OPERATE)
+JOIN = TABLES.unary("join", 33, request=TableRow, response=Nothing, permission=MAY_OPERATE)
+FLUSH = TABLES.unary("flush", 34, request=TableId, response=Nothing, permission=MAY_OPERATE)
+COMPACT = TABLES.unary("compact", 35, request=TableRange, response=Nothing, permission=MAY_OPERATE)
+TRUNCATE = TABLES.unary("truncate", 36, request=TableRange, response=Nothing, permission=MAY_WRITE)
 
-SNAPSHOT = TABLES.unary("snapshot", 40, request=SnapshotName, response=Txn, permission=_WRITE)
+SNAPSHOT = TABLES.unary("snapshot", 40, request=SnapshotName, response=Txn, permission=MAY_WRITE)
 DROP_SNAPSHOT = TABLES.unary(
-    "drop-snapshot", 41, request=SnapshotName, response=Nothing, permission=_WRITE
+    "drop-snapshot", 41, request=SnapshotName, response=Nothing, permission=MAY_WRITE
 )
-SNAPSHOTS = TABLES.unary("snapshots", 42, request=TableId, response=Snapshots, permission=_READ)
-
-PIN = TABLES.unary("pin", 50, request=PinTable, response=PinnedPlan, permission=_READ)
-RENEW_PIN = TABLES.unary("renew-pin", 51, request=PinName, response=PinEnd, permission=_READ)
-RELEASE_PIN = TABLES.unary("release-pin", 52, request=PinName, response=Nothing, permission=_READ)
-LOOK_FOR_CHANGES = TABLES.unary(
-    "look-for-changes", 53, request=TableTxn, response=ChangesFound, permission=_READ
-)
-PIN_CHANGES = TABLES.unary(
-    "pin-changes", 54, request=PinChanges, response=PinnedPlan, permission=_READ
-)
-
-BEGIN_IMPORT = TABLES.unary(
-    "begin-import", 60, request=BeginImport, response=ImportBegun, permission=_WRITE
-)
-RENEW_IMPORT = TABLES.unary(
-    "renew-import", 61, request=ImportName, response=PinEnd, permission=_WRITE
-)
-COMMIT_IMPORT = TABLES.unary(
-    "commit-import",
-    62,
-    request=ImportFiles,
-    response=Txn,
-    permission=_WRITE,
-    request_bytes_max=FRAME_BYTES_MAX,
-)
-ABORT_IMPORT = TABLES.unary(
-    "abort-import", 63, request=ImportName, response=Nothing, permission=_WRITE
-)
-FORGET_IMPORT = TABLES.unary(
-    "forget-import", 64, request=ImportName, response=Nothing, permission=_WRITE
-)
-APPLY_NUMBERED = TABLES.unary(
-    "apply-numbered",
-    65,
-    request=NumberedBatch,
-    response=Txn,
-    permission=_WRITE,
-    request_bytes_max=FRAME_BYTES_MAX,
-    takes_attachments=True,
-)
-LAST_NUMBERED = TABLES.unary(
-    "last-numbered", 66, request=WriterName, response=LastNumbered, permission=_READ
-)
+SNAPSHOTS = TABLES.unary("snapshots", 42, request=TableId, response=Snapshots, permission=MAY_READ)

@@ -9,6 +9,7 @@ from stele.client.aio_waiting import Workers
 from stele.client.backend import TableBackend
 from stele.errors import InvalidArgument
 from stele.model.numbered_writes import NumberedWrite
+from stele.protocol import table_jobs as jobs
 from stele.protocol import tables as protocol
 from stele.protocol.table_compactions import (
     PLAN_COMPACTION,
@@ -48,20 +49,20 @@ class TabletMethods:
             protocol.SNAPSHOT.handled_by(self._snapshot),
             protocol.DROP_SNAPSHOT.handled_by(self._drop_snapshot),
             protocol.SNAPSHOTS.handled_by(self._snapshots),
-            protocol.PIN.handled_by(self._pin),
-            protocol.RENEW_PIN.handled_by(self._renew_pin),
-            protocol.RELEASE_PIN.handled_by(self._release_pin),
-            protocol.LOOK_FOR_CHANGES.handled_by(self._look_for_changes),
-            protocol.PIN_CHANGES.handled_by(self._pin_changes),
+            jobs.PIN.handled_by(self._pin),
+            jobs.RENEW_PIN.handled_by(self._renew_pin),
+            jobs.RELEASE_PIN.handled_by(self._release_pin),
+            jobs.LOOK_FOR_CHANGES.handled_by(self._look_for_changes),
+            jobs.PIN_CHANGES.handled_by(self._pin_changes),
             PLAN_COMPACTION.handled_by(self._plan_compaction),
             PUBLISH_COMPACTION.handled_by(self._publish_compaction),
-            protocol.BEGIN_IMPORT.handled_by(self._begin_import),
-            protocol.RENEW_IMPORT.handled_by(self._renew_import),
-            protocol.COMMIT_IMPORT.handled_by(self._commit_import),
-            protocol.ABORT_IMPORT.handled_by(self._abort_import),
-            protocol.FORGET_IMPORT.handled_by(self._forget_import),
-            protocol.APPLY_NUMBERED.handled_by(self._apply_numbered),
-            protocol.LAST_NUMBERED.handled_by(self._last_numbered),
+            jobs.BEGIN_IMPORT.handled_by(self._begin_import),
+            jobs.RENEW_IMPORT.handled_by(self._renew_import),
+            jobs.COMMIT_IMPORT.handled_by(self._commit_import),
+            jobs.ABORT_IMPORT.handled_by(self._abort_import),
+            jobs.FORGET_IMPORT.handled_by(self._forget_import),
+            jobs.APPLY_NUMBERED.handled_by(self._apply_numbered),
+            jobs.LAST_NUMBERED.handled_by(self._last_numbered),
         )
 
     async def _on_table(self, table_id: str, work: Callable[[TableBackend], T]) -> T:
@@ -121,38 +122,36 @@ class TabletMethods:
             await self._on_table(request.table, lambda table: table.snapshots())
         )
 
-    async def _pin(self, _context: Context, request: protocol.PinTable) -> protocol.PinnedPlan:
+    async def _pin(self, _context: Context, request: jobs.PinTable) -> jobs.PinnedPlan:
         def pin(table: TableBackend) -> bytes:
             return encode_plan(table.pin(request.at, request.ttl_us, request.name))
 
-        return protocol.PinnedPlan(await self._on_table(request.table, pin))
+        return jobs.PinnedPlan(await self._on_table(request.table, pin))
 
-    async def _renew_pin(self, _context: Context, request: protocol.PinName) -> protocol.PinEnd:
-        return protocol.PinEnd(
+    async def _renew_pin(self, _context: Context, request: jobs.PinName) -> jobs.PinEnd:
+        return jobs.PinEnd(
             await self._on_table(
                 request.table, lambda table: table.renew_pin(request.lease, request.ttl_us)
             )
         )
 
-    async def _release_pin(self, _context: Context, request: protocol.PinName) -> protocol.Nothing:
+    async def _release_pin(self, _context: Context, request: jobs.PinName) -> protocol.Nothing:
         await self._on_table(request.table, lambda table: table.release_pin(request.lease))
         return protocol.Nothing()
 
     async def _look_for_changes(
-        self, _context: Context, request: protocol.TableTxn
-    ) -> protocol.ChangesFound:
+        self, _context: Context, request: jobs.TableTxn
+    ) -> jobs.ChangesFound:
         found = await self._on_table(
             request.table, lambda table: table.look_for_changes(request.txn)
         )
-        return protocol.ChangesFound(*found)
+        return jobs.ChangesFound(*found)
 
-    async def _pin_changes(
-        self, _context: Context, request: protocol.PinChanges
-    ) -> protocol.PinnedPlan:
+    async def _pin_changes(self, _context: Context, request: jobs.PinChanges) -> jobs.PinnedPlan:
         def pin(table: TableBackend) -> bytes:
             return encode_plan(table.pin_changes(request.since, request.until, request.ttl_us))
 
-        return protocol.PinnedPlan(await self._on_table(request.table, pin))
+        return jobs.PinnedPlan(await self._on_table(request.table, pin))
 
     async def _plan_compaction(
         self, _context: Context, request: PlanCompaction
@@ -173,27 +172,21 @@ class TabletMethods:
 
         return CompactionPublished(await self._on_table(request.table, publish))
 
-    async def _begin_import(
-        self, _context: Context, request: protocol.BeginImport
-    ) -> protocol.ImportBegun:
+    async def _begin_import(self, _context: Context, request: jobs.BeginImport) -> jobs.ImportBegun:
         ticket = await self._on_table(
             request.table, lambda table: table.begin_import(request.job, request.ttl_us)
         )
-        return protocol.ImportBegun(
+        return jobs.ImportBegun(
             ticket.job, ticket.token, ticket.location, ticket.timestamp, ticket.txn
         )
 
-    async def _renew_import(
-        self, _context: Context, request: protocol.ImportName
-    ) -> protocol.PinEnd:
+    async def _renew_import(self, _context: Context, request: jobs.ImportName) -> jobs.PinEnd:
         def renew(table: TableBackend) -> int:
             return table.renew_import(request.job, request.token, request.ttl_us)
 
-        return protocol.PinEnd(await self._on_table(request.table, renew))
+        return jobs.PinEnd(await self._on_table(request.table, renew))
 
-    async def _commit_import(
-        self, _context: Context, request: protocol.ImportFiles
-    ) -> protocol.Txn:
+    async def _commit_import(self, _context: Context, request: jobs.ImportFiles) -> protocol.Txn:
         def commit(table: TableBackend) -> int:
             writer, number = request.writer, request.sequence
             write = None if writer is None else NumberedWrite(writer, number)
@@ -202,25 +195,19 @@ class TabletMethods:
 
         return protocol.Txn(await self._on_table(request.table, commit))
 
-    async def _abort_import(
-        self, _context: Context, request: protocol.ImportName
-    ) -> protocol.Nothing:
+    async def _abort_import(self, _context: Context, request: jobs.ImportName) -> protocol.Nothing:
         await self._on_table(
             request.table, lambda table: table.abort_import(request.job, request.token)
         )
         return protocol.Nothing()
 
-    async def _forget_import(
-        self, _context: Context, request: protocol.ImportName
-    ) -> protocol.Nothing:
+    async def _forget_import(self, _context: Context, request: jobs.ImportName) -> protocol.Nothing:
         await self._on_table(
             request.table, lambda table: table.forget_import(request.job, request.token)
         )
         return protocol.Nothing()
 
-    async def _apply_numbered(
-        self, context: Context, request: protocol.NumberedBatch
-    ) -> protocol.Txn:
+    async def _apply_numbered(self, context: Context, request: jobs.NumberedBatch) -> protocol.Txn:
         if len(context.attachments) != 1:
             raise InvalidArgument(
                 f"a numbered write has one attachment, not {len(context.attachments)}"
@@ -233,9 +220,9 @@ class TabletMethods:
         return protocol.Txn(await self._on_table(request.table, apply))
 
     async def _last_numbered(
-        self, _context: Context, request: protocol.WriterName
-    ) -> protocol.LastNumbered:
+        self, _context: Context, request: jobs.WriterName
+    ) -> jobs.LastNumbered:
         last = await self._on_table(
             request.table, lambda table: table.last_numbered(request.writer)
         )
-        return protocol.LastNumbered() if last is None else protocol.LastNumbered(*last)
+        return jobs.LastNumbered() if last is None else jobs.LastNumbered(*last)

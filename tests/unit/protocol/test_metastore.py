@@ -54,6 +54,7 @@ def test_numbers_of_methods_are_never_used_again() -> None:
         20: "set-acl",
         21: "switch-acl",
         22: "set-quota",
+        23: "get-acl",
         24: "get-many",
         25: "execute-many",
     }
