@@ -49,14 +49,24 @@ class SyncPlace:
 
 
 class LogRunner:
-    """Runs jobs one after the other; ``done`` is called in the loop, in a turn of its own."""
+    """Runs jobs one after the other; ``done`` is called in the loop when one has run.
+
+    What the loop shall run waits for ``run_here``, which ``wake`` asks for: whoever has the turn
+    calls it when everything is sent that there is to send.
+    """
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, clock: Clock, done: Callable[[LogJob], None]
+        self,
+        loop: asyncio.AbstractEventLoop,
+        clock: Clock,
+        done: Callable[[LogJob], None],
+        wake: Callable[[], None],
     ) -> None:
         self._loop = loop
         self._clock = clock
         self._done = done
+        self._wake = wake
+        self._here: LogJob | None = None
         self._place = SyncPlace()
         self._closed = False
         self._jobs: queue.SimpleQueue[LogJob | None] = queue.SimpleQueue()
@@ -64,9 +74,10 @@ class LogRunner:
         self._thread.start()
 
     def start(self, job: LogJob) -> None:
-        """Run a job soon. What this turn of the loop has to send is sent before."""
+        """Run a job soon."""
         if self._place.is_loop and not job.has_slow_work:
-            self._loop.call_soon(self._run_here, job)
+            self._here = job
+            self._wake()
         else:
             self._jobs.put(job)
 
@@ -76,10 +87,14 @@ class LogRunner:
         self._jobs.put(None)
         self._thread.join(JOIN_S)
 
-    def _run_here(self, job: LogJob) -> None:
-        if not self._closed:
-            self._run(job)
-            self._done(job)
+    def run_here(self) -> bool:
+        """Run the job that waits for the loop; whether there was one."""
+        job, self._here = self._here, None
+        if job is None or self._closed:
+            return False
+        self._run(job)
+        self._done(job)
+        return True
 
     def _serve(self) -> None:
         while (job := self._jobs.get()) is not None:

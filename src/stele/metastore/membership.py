@@ -132,9 +132,11 @@ class MembershipDesk:
 
     def look(self) -> None:
         """Somebody may lead: the transfer was a success if that is another."""
-        leader = self._core.leader
         transfer = self._transfer
-        if transfer is not None and self._core.role is not Role.LEADER and leader != NOBODY:
+        if transfer is None:
+            return
+        leader = self._core.leader
+        if self._core.role is not Role.LEADER and leader != NOBODY:
             self._out.answer(transfer.request, leader)
             self._transfer = None
 

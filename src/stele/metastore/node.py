@@ -149,7 +149,8 @@ class Node:
         self._desk.look()
         if ready is not None:
             self._take_ready(ready)
-        self._serve_reads()
+        if self._reads.has_confirmed:
+            self._serve_reads()
         return self._out.take(ready, self.core.leader)
 
     def _last_words(self, reason: str) -> e.Instructions | None:

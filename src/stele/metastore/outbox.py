@@ -73,6 +73,17 @@ class Outbox:
 
     def take(self, ready: Ready | None, leader: int) -> Instructions | None:
         """Everything collected, with what the core wants; None when that is nothing."""
+        if ready is None and not (
+            self.send
+            or self.answers
+            or self.refusals
+            or self.reads
+            or self.send_images
+            or self.sync_state
+            or self.cut_log
+            or self.report_space
+        ):
+            return None
         instructions = Instructions(
             send=tuple(self.send),
             persist=() if ready is None else _group_of(ready),

@@ -128,7 +128,8 @@ class Peers:
 
     def _deliver(self, target: int, own: list[Message]) -> None:
         try:
-            self.channel(target).send(DELIVER, Delivery(self._cluster, self._address, tuple(own)))
+            delivery = Delivery(self._cluster, self._address, tuple(own))
+            self.channel(target).send(DELIVER, delivery, at_once=True)
         except SteleError:
             self._unreachable(target)
 

@@ -48,6 +48,11 @@ class WaitingReads:
         """Whether somebody waits to be taken along."""
         return bool(self.asked.reads or self.asked.renewals)
 
+    @property
+    def has_confirmed(self) -> bool:
+        """Whether somebody waits for nothing but the state."""
+        return bool(self._confirmed)
+
     def begin(self) -> int:
         """Whoever has asked joins a round; its context, for the core."""
         self._context += 1

@@ -33,6 +33,7 @@ from stele.protocol.metastore import BackupChunk
 from stele.protocol.raft import REPORT_SPACE, SpaceReport
 from stele.raft import NOBODY, InstallSnapshot, Message, Snapshot
 from stele.rpc import Channel, Credentials, Limits, Role, Server, ServerOptions
+from stele.rpc.deferred import Deferred
 
 TICK_US: Final = 50_000
 """Raft's unit of time. A heartbeat takes one, an election begins after ten to twenty."""
@@ -80,7 +81,7 @@ class NodeServer:
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="metastore")
         self.driver = Driver(member, self)
         self._worker = LogWorker(self.node, member.log, self.driver)
-        self._log_runner = LogRunner(self._loop, clock, self._job_done)
+        self._log_runner = LogRunner(self._loop, clock, self._job_done, self.wake)
         self._peers = Peers(
             self.cluster,
             self.node,
@@ -142,9 +143,9 @@ class NodeServer:
 
     # What the driver wants done.
 
-    def new_waiter(self) -> asyncio.Future[Any]:
+    def new_waiter(self) -> Deferred:
         """One more who waits."""
-        return self._loop.create_future()
+        return Deferred()
 
     def wake(self) -> None:
         """Take a turn when this one of the loop is over: all that came in it goes together."""
@@ -153,14 +154,27 @@ class NodeServer:
             self._loop.call_soon(self._turn)
 
     def _turn(self) -> None:
-        self._turn_due = False
+        """Carry out what follows from all that came. A sync of a quick disk belongs to the turn:
+        when all messages and answers are written it is waited for, and what follows from it is
+        carried out too. Meanwhile the turn stays due, so that nothing asks for another."""
         try:
-            self._peers.follow(self.driver.node.core.membership)
-            self.driver.turn()
+            self._carry_out()
+            while self._log_runner.run_here():
+                self._carry_out()
         except Exception:
             # Instructions were lost on the way: what this node would say now may be wrong.
             log.exception("a bug in node %d", self.node)
             self.stopped("a turn was not carried out")
+        finally:
+            self._turn_due = False
+
+    def _carry_out(self) -> None:
+        self._peers.follow(self.driver.node.core.membership)
+        self._server.begin_turn()
+        try:
+            self.driver.turn()
+        finally:
+            self._server.end_turn()
 
     def send(self, messages: Sequence[Message]) -> None:
         """Give messages to the network."""

@@ -7,6 +7,7 @@ short msgpack arrays; the order of fields is therefore part of the format.
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -81,6 +82,11 @@ class StoredState(msgspec.Struct, frozen=True):
 def size_of(entry: Entry) -> int:
     """What an entry counts against the limits of the configuration."""
     return len(entry.data) + ENTRY_OVERHEAD_BYTES
+
+
+def size_of_all(entries: Sequence[Entry]) -> int:
+    """The sum of their sizes."""
+    return sum([len(entry.data) for entry in entries]) + ENTRY_OVERHEAD_BYTES * len(entries)
 
 
 def bootstrap(membership: Membership) -> StoredState:

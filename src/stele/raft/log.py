@@ -23,9 +23,12 @@ import bisect
 from collections.abc import Sequence
 
 from stele.errors import Corruption, InvalidArgument
-from stele.raft.entries import Entry, EntryKind, Snapshot, StoredState, size_of
+from stele.raft.entries import Entry, EntryKind, Snapshot, StoredState, size_of, size_of_all
 from stele.raft.ledger import WriteLedger
 from stele.raft.membership import Membership, MembershipHistory, decode_membership
+
+COUNTED_TOGETHER_MAX = 512
+"""Entries that are probably few enough for one message: first seen as a whole, not one by one."""
 
 
 class RaftLog:
@@ -84,9 +87,13 @@ class RaftLog:
     def slice(self, first: int, last: int, bytes_max: int) -> tuple[Entry, ...]:
         """Entries from ``first`` to ``last``: one at least if there is one, then what fits."""
         assert first > self.base_index
-        entries = self._entries
         start = stop = first - self.base_index - 1
         end = last - self.base_index
+        entries = self._entries
+        if end - start <= COUNTED_TOGETHER_MAX:
+            few = entries[start:end]
+            if size_of_all(few) <= bytes_max:
+                return tuple(few)
         total = 0
         while stop < end:
             total += size_of(entries[stop])
@@ -98,7 +105,7 @@ class RaftLog:
     def bytes_between(self, after: int, upto: int) -> int:
         """The size of the entries above ``after``, up to and with ``upto``."""
         start, stop = after - self.base_index, upto - self.base_index
-        return sum(map(size_of, self._entries[start:stop]))
+        return size_of_all(self._entries[start:stop])
 
     def append(self, entries: Sequence[Entry]) -> None:
         """Put entries at the end."""
@@ -158,6 +165,8 @@ class RaftLog:
 
     def take_unwritten(self) -> tuple[Entry, ...]:
         """Entries the host was not yet given for writing."""
+        if self.ledger.offered == self.last_index:
+            return ()
         return tuple(self._entries[self.ledger.offered - self.base_index :])
 
     def take_committed(self, bytes_max: int) -> tuple[Entry, ...]:

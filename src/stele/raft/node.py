@@ -147,26 +147,28 @@ class RaftNode:
     def ready(self) -> Ready | None:
         """See ``RaftCore``."""
         s = self.state
-        reading.flush(s)
+        if s.reads.waiting or s.forwarded.unsent:
+            reading.flush(s)
         if s.role is Role.LEADER:
             replication.send_appends(s)
-        offered, hard = self._offered_hard_state, s.hard_state()
+        offered = self._offered_hard_state
         entries = s.log.take_unwritten()
-        promised = hard.term != offered.term or hard.vote != offered.vote
+        promised = s.term != offered.term or s.vote != offered.vote
         needs_sync = promised or bool(entries) or s.snapshot_to_install is not None
         if s.messages_after_sync and not needs_sync and s.log.ledger.idle:
             # All that is known here is durable, so these answers have nothing to wait for.
             s.messages += s.messages_after_sync
             s.messages_after_sync = []
         committed = s.log.take_committed(s.config.committed_bytes_max)
-        advanced = hard.commit != offered.commit
+        advanced = s.log.commit != offered.commit
         if not (needs_sync or advanced or committed or s.has_output):
             return None
         self._number += 1
-        self._offered_hard_state = hard
+        written = None
+        if promised or advanced:
+            written = self._offered_hard_state = s.hard_state()
         if needs_sync:
             s.log.ledger.begin(self._number, s.log.last_index, s.term)
-        written = hard if promised or advanced else None
         return s.take_ready(self._number, written, entries, committed, needs_sync=needs_sync)
 
     def persisted(self, number: int) -> None:

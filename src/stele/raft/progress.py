@@ -17,7 +17,7 @@ import enum
 from collections import deque
 from collections.abc import Sequence
 
-from stele.raft.entries import Entry, size_of
+from stele.raft.entries import Entry, size_of_all
 
 
 class ProgressState(enum.Enum):
@@ -45,7 +45,7 @@ class InflightWindow:
 
     def add(self, entries: Sequence[Entry]) -> None:
         """One message with these entries is on its way."""
-        size = sum(map(size_of, entries))
+        size = size_of_all(entries)
         self._sent.append((entries[-1].index, size))
         self.bytes_total += size
 
@@ -94,6 +94,15 @@ class Progress:
 
         self.recently_active = True
         """Heard from since the last quorum check. A newcomer gets one period to say something."""
+
+    def knows(self, last_index: int, commit: int) -> bool:
+        """Whether all there is was streamed already: the common case, and cheap to tell."""
+        return (
+            self.next > last_index
+            and self.commit_sent >= commit
+            and not self.check_due
+            and self.state is ProgressState.REPLICATE
+        )
 
     def note_sent(self, entries: Sequence[Entry], commit: int) -> None:
         """An append message went out."""

@@ -27,8 +27,9 @@ from stele.raft.state import RaftState, Role
 
 def send_appends(s: RaftState) -> None:
     """Give every follower what it can take now."""
+    last, commit = s.log.last_index, s.log.commit
     for node, progress in s.peers.items():
-        while send_append(s, node, progress):
+        while not progress.knows(last, commit) and send_append(s, node, progress):
             pass
 
 

@@ -159,14 +159,19 @@ class Channel:
         attachments: Sequence[Buffer] = (),
         *,
         origin: Origin | None = None,
+        at_once: bool = False,
     ) -> None:
-        """Send a message without an answer. If there is no connection now, it is not sent."""
+        """Send a message without an answer. If there is no connection now, it is not sent.
+
+        ``at_once`` is for who has gathered all that there is to say: it is written before this
+        returns, and not together with what others send in this turn."""
         self._check_usable()
         session = self._session
         if session is None or not session.is_open:
             self._dial_if_due()
             raise Unavailable(f"no connection to {self.address} yet") from self._last_error
-        session.send(method.number, encode_message(message), attachments, origin)
+        body = encode_message(message)
+        session.send(method.number, body, attachments, origin, at_once=at_once)
 
     async def connect(self, *, timeout_s: float = TIMEOUT_S, wait: bool = True) -> None:
         """Return when there is an open connection."""

@@ -128,7 +128,11 @@ class ClientConnection(Connection):
         """Send a message that has no answer."""
         if self.state is not State.OPEN:
             raise Unavailable(f"the connection is {self.state.value}")
-        self._post(wire.ONE_WAY, method, self._next_id, 0, body, attachments, origin)
+        if attachments or origin is not None:
+            self._post(wire.ONE_WAY, method, self._next_id, 0, body, attachments, origin)
+        else:
+            self._check_size(len(body))
+            self._send(wire.ONE_WAY, method, self._next_id, 0, body)
         self._next_id += 1
 
     def cancel(self, request_id: int) -> None:

@@ -115,11 +115,20 @@ class ClientSession(Session):
         return request_id, inbox
 
     def send(
-        self, method: int, body: bytes, attachments: Sequence[Buffer], origin: Origin | None
+        self,
+        method: int,
+        body: bytes,
+        attachments: Sequence[Buffer],
+        origin: Origin | None,
+        *,
+        at_once: bool,
     ) -> None:
         """Send a message that has no answer."""
         self._connection.one_way(method, body, attachments=attachments, origin=origin)
-        self.touch()
+        if at_once:
+            self.write_now()
+        else:
+            self.touch()
 
     def consumed(self, request_id: int, weight: int) -> None:
         """The reader of a stream took an item."""

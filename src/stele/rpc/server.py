@@ -3,7 +3,8 @@
 A handler that is a coroutine function runs as a task of its own, which is cancelled when the
 caller cancels, when the deadline passes and when the connection is lost. A plain function is
 called at once, without a task: right for what only looks something up and answers with little. It
-may also return a future, whose result is the answer: right for what many callers wait for together.
+may also return a future or a `Deferred`, whose result is the answer: right for what many callers
+wait for together.
 
 What a handler raises on purpose goes to the caller. Anything else is a bug: it is logged with its
 traceback, the caller learns that there was one, and every other call goes on.
@@ -24,6 +25,7 @@ from stele.env.ports import ByteStream, Listener, Network
 from stele.errors import Corruption, SteleError, Throttled, Unavailable
 from stele.rpc.budget import ByteBudget
 from stele.rpc.connection import Connection, MessageClock, make_hello
+from stele.rpc.deferred import Deferred
 from stele.rpc.dispatch import Dispatcher, encode_reply
 from stele.rpc.events import Abandoned, Call, Closed, Credited, Event, Greeted
 from stele.rpc.identity import PeerIdentity, Role
@@ -82,6 +84,8 @@ class Server:
         self._all_gone = asyncio.Event()
         self._all_gone.set()
         self.is_closing = False
+        self._in_turn = False
+        self._answered: dict[ServerSession, None] = {}
         self._reloading: asyncio.TimerHandle | None = None
         if credentials is not None:
             self._reload_later()
@@ -130,6 +134,25 @@ class Server:
         self.sessions.discard(session)
         if not self.sessions:
             self._all_gone.set()
+
+    def answered(self, session: ServerSession) -> None:
+        """A session has something to write: at the end of the turn that was begun, or soon."""
+        if self._in_turn:
+            self._answered[session] = None
+        else:
+            session.touch()
+
+    def begin_turn(self) -> None:
+        """From here to ``end_turn`` deferred answers are gathered."""
+        self._in_turn = True
+
+    def end_turn(self) -> None:
+        """Write all answers that were gathered, now."""
+        self._in_turn = False
+        if self._answered:
+            answered, self._answered = self._answered, {}
+            for session in answered:
+                session.flush()
 
     def accept(self) -> ServerSession:
         """The handler of a new connection, if there is room for one."""
@@ -272,12 +295,26 @@ class ServerSession(Session):
 
     def _call_plain(self, call: Call, binding: Binding, context: Context, message: Any) -> None:
         result = binding.function(context, message)
-        if isinstance(result, asyncio.Future):
+        if type(result) is Deferred:
+            call.context = result
+            result.then(lambda done: self._answer_deferred(call, binding, done))
+        elif isinstance(result, asyncio.Future):
             call.context = result
             result.add_done_callback(lambda done: self._answer_later(call, binding, done))
         else:
             self._respond(call, binding, result)
             self.touch()
+
+    def _answer_deferred(self, call: Call, binding: Binding, done: Deferred) -> None:
+        if done.error is not None:
+            self._connection.refuse(call, done.error)
+        else:
+            try:
+                self._respond(call, binding, done.value)
+            except Exception as error:
+                log.exception("a bug in %s", binding.method.full_name)
+                self._connection.refuse(call, error)
+        self._server.answered(self)
 
     def _answer_later(self, call: Call, binding: Binding, done: asyncio.Future[Any]) -> None:
         try:
@@ -293,8 +330,11 @@ class ServerSession(Session):
 
     def _stop(self, call: Call) -> None:
         """Nobody waits for this call: end its task, or what it waits for."""
-        task: asyncio.Future[Any] | None = call.context
-        if task is not None:
+        task: asyncio.Future[Any] | Deferred | None = call.context
+        if isinstance(task, Deferred):
+            task.cancel()
+            self._connection.release(call)
+        elif task is not None:
             # A task that never began cannot release its call.
             task.add_done_callback(lambda _: self._connection.release(call))
             task.cancel()

@@ -71,14 +71,14 @@ class Session(abc.ABC):
         """The stream stands."""
         self._stream = stream
         self.connection = self._connect(stream)
-        self._flush()
+        self.flush()
 
     def received(self, data: bytes) -> None:
         """Bytes have come."""
         connection = self.connection
         assert connection is not None, "bytes before the stream opened"
         connection.receive_data(data, self.now_us())
-        self._flush()
+        self.flush()
 
     def reserve(self) -> memoryview | None:
         """Where the stream may put its next bytes by itself, if a large frame has begun."""
@@ -88,13 +88,13 @@ class Session(abc.ABC):
         """Bytes have come to what `reserve` gave."""
         assert self.connection is not None, "bytes before the stream opened"
         self.connection.receive_in_place(size, self.now_us())
-        self._flush()
+        self.flush()
 
     def writable(self, ready: bool) -> None:
         """The stream has room, or has enough."""
         self._writable = ready
         if ready:
-            self._flush()
+            self.flush()
 
     def closed(self, error: SteleError | None) -> None:
         """The stream is gone."""
@@ -116,7 +116,7 @@ class Session(abc.ABC):
         """Something was queued: write it in the next turn, or now if there is enough of it."""
         if not self._flush_due:
             self._flush_due = True
-            self._loop.call_soon(self._flush)
+            self._loop.call_soon(self.flush)
         connection = self.connection
         if connection is not None and connection.outbox_bytes >= WRITE_AT_BYTES:
             self._write()
@@ -126,9 +126,13 @@ class Session(abc.ABC):
         if self._stream is not None:
             self._stream.abort()
 
-    # ---- mechanism ---------------------------------------------------------------------
+    def write_now(self) -> None:
+        """Something was queued that should not wait for the next turn."""
+        if not self._closing:
+            self._write()
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Act on what has happened, write what is queued, look when to wake."""
         self._flush_due = False
         connection, stream = self.connection, self._stream
         if connection is None or stream is None or self._closing:
@@ -144,6 +148,8 @@ class Session(abc.ABC):
         due_us = connection.next_time_us
         if due_us < self._timer_us:
             self._set_timer(due_us)
+
+    # ---- mechanism ---------------------------------------------------------------------
 
     def _write(self) -> None:
         """Hand the output over, unless the stream has enough."""
@@ -176,4 +182,4 @@ class Session(abc.ABC):
         connection = self.connection
         if connection is not None:
             connection.on_time(self.now_us())
-            self._flush()
+            self.flush()

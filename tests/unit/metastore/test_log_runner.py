@@ -56,34 +56,60 @@ class Job:
         self.ran_in = threading.current_thread()
 
 
+class Turns:
+    """A runner with somebody who takes its turns."""
+
+    def __init__(self) -> None:
+        self.clock = MemoryClock()
+        self.done: asyncio.Queue[Any] = asyncio.Queue()
+        self.woken = 0
+        loop = asyncio.get_running_loop()
+        self.runner = LogRunner(loop, self.clock, self.done.put_nowait, self._wake)
+
+    def _wake(self) -> None:
+        self.woken += 1
+
+    async def run(self, job: Job) -> bool:
+        """Whether the job waited for the loop."""
+        woken = self.woken
+        self.runner.start(cast("LogJob", job))
+        waited = self.woken > woken
+        assert not waited or job.ran_in is None, "before the turn has sent what it has to send"
+        assert self.runner.run_here() == waited
+        assert not self.runner.run_here(), "once"
+        assert await self.done.get() is job
+        return waited
+
+
 @pytest.mark.parametrize(("took_us", "in_loop"), [(100, True), (10 * QUICK_US_MAX, False)])
 async def test_jobs_run_where_the_disk_says(took_us: int, in_loop: bool) -> None:
-    clock = MemoryClock()
-    done: asyncio.Queue[Any] = asyncio.Queue()
-    runner = LogRunner(asyncio.get_running_loop(), clock, done.put_nowait)
-    jobs = [Job(clock, took_us) for _ in range(4 * MEMORY_SYNCS)]
-    order: list[str] = []
-    for job in jobs:
-        asyncio.get_running_loop().call_soon(order.append, "sent")
-        runner.start(cast("LogJob", job))
-        assert await done.get() is job
-        order.append("done")
+    turns = Turns()
+    jobs = [Job(turns.clock, took_us) for _ in range(4 * MEMORY_SYNCS)]
+    waited = [await turns.run(job) for job in jobs]
     assert jobs[0].ran_in is not threading.main_thread()
     assert (jobs[-1].ran_in is threading.main_thread()) == in_loop
-    assert order == ["sent", "done"] * len(jobs), "what the turn sends leaves before the sync"
-    await asyncio.to_thread(runner.close)
+    assert waited == [job.ran_in is threading.main_thread() for job in jobs]
+    await asyncio.to_thread(turns.runner.close)
 
 
 async def test_an_image_goes_to_the_thread_and_says_nothing_about_the_disk() -> None:
-    clock = MemoryClock()
-    done: asyncio.Queue[Any] = asyncio.Queue()
-    runner = LogRunner(asyncio.get_running_loop(), clock, done.put_nowait)
-    slow = Job(clock, 10_000 * QUICK_US_MAX)
+    turns = Turns()
+    slow = Job(turns.clock, 10_000 * QUICK_US_MAX)
     slow.has_slow_work = True
-    jobs = [*(Job(clock, 100) for _ in range(4 * MEMORY_SYNCS)), slow, Job(clock, 100)]
+    jobs = [*(Job(turns.clock, 100) for _ in range(4 * MEMORY_SYNCS)), slow, Job(turns.clock, 100)]
     for job in jobs:
-        runner.start(cast("LogJob", job))
-        await done.get()
+        await turns.run(job)
     assert slow.ran_in is not threading.main_thread()
     assert jobs[-1].ran_in is threading.main_thread()
-    await asyncio.to_thread(runner.close)
+    await asyncio.to_thread(turns.runner.close)
+
+
+async def test_a_closed_runner_runs_nothing_any_more() -> None:
+    turns = Turns()
+    for _ in range(4 * MEMORY_SYNCS):
+        await turns.run(Job(turns.clock, 100))
+    late = Job(turns.clock, 100)
+    turns.runner.start(cast("LogJob", late))
+    await asyncio.to_thread(turns.runner.close)
+    assert not turns.runner.run_here()
+    assert late.ran_in is None

@@ -21,6 +21,7 @@ from stele.errors import (
 )
 from stele.rpc import wire_format as wire
 from stele.rpc.connection_states import State
+from stele.rpc.deferred import Deferred
 from stele.rpc.framing import encode_frame
 from stele.rpc.identity import Role, allow
 from stele.rpc.limits import Limits
@@ -132,6 +133,53 @@ async def test_a_plain_handler_may_answer_later(caplog: pytest.LogCaptureFixture
     assert len(caplog.records) == 2
 
 
+async def test_deferred_answers_of_one_turn_are_written_at_its_end(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    waiting: dict[str, Deferred] = {}
+
+    def later(_context: Context, request: Text) -> Deferred:
+        return waiting.setdefault(request.text, Deferred())
+
+    async with World() as world:
+        world.echo.on_plain = later
+        channel = world.channel()
+        names = ("good", "refused", "bug", "soon")
+        calls = [asyncio.ensure_future(channel.call(world.echo.plain, Text(n))) for n in names]
+        await settle()
+        waiting["soon"].set_result(Text("outside of a turn"))
+        world.server.begin_turn()
+        waiting["good"].set_result(Text("done"))
+        waiting["refused"].set_exception(Conflict("no"))
+        waiting["bug"].set_result(object())
+        (session,) = world.server.sessions
+        assert session.connection is not None
+        assert session.connection.outbox_bytes > 0, "nothing is written before the end"
+        world.server.end_turn()
+        assert session.connection.outbox_bytes == 0
+        found = await asyncio.gather(*calls, return_exceptions=True)
+    assert [type(one) for one in found] == [Text, Conflict, SteleError, Text]
+    assert "a bug in echo.plain" in caplog.text
+
+
+async def test_a_cancelled_call_lets_go_of_its_deferred_answer() -> None:
+    waiting: list[Deferred] = []
+
+    def later(_context: Context, _request: Text) -> Deferred:
+        waiting.append(Deferred())
+        return waiting[0]
+
+    async with World() as world:
+        world.echo.on_plain = later
+        call = asyncio.ensure_future(world.channel().call(world.echo.plain, Text()))
+        await settle()
+        call.cancel()
+        await settle()
+        assert waiting[0].done()
+        (session,) = world.server.sessions
+        assert session.inflight == 0
+
+
 async def test_a_cancelled_call_cancels_the_future_it_waits_for() -> None:
     waiting: list[asyncio.Future[Any]] = []
 
@@ -206,8 +254,10 @@ class Slow:
 async def test_a_deadline_ends_the_call_on_both_sides() -> None:
     async with World() as world:
         slow = world.echo.on_echo = Slow()
+        channel = world.channel()
+        await channel.connect()
         with pytest.raises(DeadlineExceeded):
-            await world.channel().call(world.echo.echo, Text(), timeout_s=0.02)
+            await channel.call(world.echo.echo, Text(), timeout_s=0.1)
         async with asyncio.timeout(5):
             await slow.stopped.wait()
 
