@@ -81,6 +81,7 @@ def rare_bug(
 def _answer_when_proposed(self: Node) -> None:
     writes, self._writes = self._writes, []
     for write in writes:
+        assert isinstance(write, e.Write), "simulated clients write one by one"
         try:
             proposed = self.core.propose([write.payload])
         except Exception as refusal:  # noqa: BLE001 - whatever the core says
@@ -90,7 +91,7 @@ def _answer_when_proposed(self: Node) -> None:
         if isinstance(command, Execute) and not command.compares:
             self._out.answer(write.request, Executed(proposed.last_index, True, (1,)))
         else:
-            self._pending.add(proposed, [write.request])
+            self._pending.add(proposed, [(write.request, None)])
 
 
 def _send_before_sync(self: Node, ready: Ready) -> None:
@@ -103,10 +104,10 @@ def _send_before_sync(self: Node, ready: Ready) -> None:
 
 
 def _lost_means_failed(self: PendingWrites) -> None:
-    for _, request in self._waiting.values():
+    for row in self._rows:
         # The simulated clients take this for a promise that it did not happen.
-        self._out.refuse(request, Unavailable("leadership was lost"))
-    self._waiting.clear()
+        self._out.refuse(row.request, Unavailable("leadership was lost"))
+    self._rows.clear()
 
 
 def _persisted_when_written(self: LogJob) -> None:
