@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
+import weakref
+from collections.abc import Callable
 
+import pytest
+
+from stele.env import real
 from stele.env.real import SystemClock, SystemRandom, ThreadTasks
 
 
@@ -37,6 +42,91 @@ def test_jobs_run_in_threads_of_their_name() -> None:
     ThreadTasks().spawn("worker", job)
     assert done.wait(30)
     assert seen == [("worker", True)]
+
+
+def in_thread(tasks: ThreadTasks, name: str) -> threading.Thread:
+    """The thread that a job ran in, once it is idle or gone."""
+    found: list[threading.Thread] = []
+    done = threading.Event()
+
+    def job() -> None:
+        found.append(threading.current_thread())
+        done.set()
+
+    tasks.spawn(name, job)
+    assert done.wait(30)
+    return found[0]
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    pause = threading.Event()
+    for _ in range(30_000):
+        if condition():
+            return
+        pause.wait(0.001)
+    raise AssertionError("it never came")
+
+
+def test_a_thread_serves_again_under_another_name() -> None:
+    tasks = ThreadTasks()
+    first = in_thread(tasks, "one")
+    wait_until(lambda: len(tasks._idle) == 1)
+    second = in_thread(tasks, "two")
+    assert second is first
+    assert second.name == "two"
+
+
+def test_jobs_at_the_same_time_have_threads_of_their_own() -> None:
+    tasks, together = ThreadTasks(), threading.Barrier(4)
+
+    def job() -> None:
+        together.wait(30)
+
+    for number in range(3):
+        tasks.spawn(f"job {number}", job)
+    together.wait(30)
+    wait_until(lambda: len(tasks._idle) == 3)
+
+
+def test_idle_threads_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(real, "IDLE_SECONDS", 0.01)
+    tasks = ThreadTasks()
+    thread = in_thread(tasks, "short")
+    thread.join(30)
+    assert not thread.is_alive()
+    assert not tasks._idle
+    assert in_thread(tasks, "next") is not thread
+
+
+def test_nothing_of_a_job_stays_alive_in_an_idle_thread() -> None:
+    class Heavy:
+        def job(self) -> None:
+            """What a job holds is its own."""
+
+    tasks, held = ThreadTasks(), Heavy()
+    watched = weakref.ref(held)
+    tasks.spawn("job", held.job)
+    del held
+    wait_until(lambda: len(tasks._idle) == 1)
+    wait_until(lambda: watched() is None)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_job_that_raises_takes_its_thread_along(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[type[BaseException]] = []
+    monkeypatch.setattr(threading, "excepthook", lambda args: seen.append(args.exc_type))
+    tasks = ThreadTasks()
+    tasks.spawn("bad", lambda: print(1 // 0))
+    wait_until(lambda: seen == [ZeroDivisionError])
+    assert not tasks._idle
+
+
+def test_threads_are_not_expected_to_survive_a_fork() -> None:
+    tasks = ThreadTasks()
+    in_thread(tasks, "parent's")
+    wait_until(lambda: len(tasks._idle) == 1)
+    tasks._process -= 1
+    assert in_thread(tasks, "child's").is_alive()
 
 
 def test_timers_fire_once_and_can_be_cancelled() -> None:
