@@ -9,9 +9,9 @@ from typing import Any
 
 from stele.cli import exit_codes
 from stele.cli.output import Output
-from stele.cli.spark_compact import compact, configure_compact
 from stele.cli.spark_changes import changes, configure_changes
-from stele.cli.spark_load import configure_load, load
+from stele.cli.spark_compact import compact, configure_compact
+from stele.cli.spark_load import configure_import, configure_load, import_files, load
 from stele.cli.tables import add_database, add_reading, open_database, positive
 from stele.cli.values import moment, plain, word
 from stele.client.database import Database
@@ -197,6 +197,7 @@ Job = Callable[[Any, Database, Namespace, Output], None]
 JOBS: dict[str, tuple[Job, Callable[[ArgumentParser], None]]] = {
     "sql": (sql, _configure_sql),
     "load": (load, configure_load),
+    "import": (import_files, configure_import),
     "changes": (changes, configure_changes),
     "compact": (compact, configure_compact),
     "export": (export, _configure_export),

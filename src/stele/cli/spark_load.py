@@ -1,4 +1,4 @@
-"""``stele spark load``: whatever Spark can read becomes part of a table."""
+"""``stele spark load`` and ``import``: whatever Spark can read becomes part of a table."""
 
 from __future__ import annotations
 
@@ -34,6 +34,24 @@ def load(session: Any, database: Database, arguments: Namespace, output: Output)
     output.result(asdict(report), f"{report.job_id} {done}" if report.done_before else text)
 
 
+def import_files(session: Any, database: Database, arguments: Namespace, output: Output) -> None:
+    """Load what an export has written, rows or cells, back into a table."""
+    from stele import spark as ss
+
+    report = ss.import_(
+        session,
+        arguments.path,
+        database.table(arguments.table),
+        format=arguments.format,
+        binary=arguments.binary,
+        options=dict(map(reader_option, arguments.option)),
+        job_id=arguments.job_id,
+    )
+    done = f"{report.rows} lines, {report.cells} cells; txn {report.txn}"
+    text = f"{report.job_id} was imported before" if report.done_before else done
+    output.result(asdict(report), text)
+
+
 def reader_option(text: str) -> tuple[str, str]:
     """``header=true`` as the two words that Spark's reader takes."""
     name, separator, value = text.partition("=")
@@ -66,3 +84,25 @@ def configure_load(parser: ArgumentParser) -> None:
         "--nulls", choices=["skip", "delete"], default="skip", help="what a null means"
     )
     parser.add_argument("--job-id", metavar="NAME", help="two loads of one name are one")
+
+
+def configure_import(parser: ArgumentParser) -> None:
+    """What an import takes."""
+    parser.add_argument("table", metavar="TABLE", help="the name of a table")
+    parser.add_argument("path", metavar="PATH", help="what an export has written")
+    parser.add_argument(
+        "--format", metavar="NAME", default="parquet", help="parquet (default), csv, json, orc, …"
+    )
+    parser.add_argument(
+        "--binary",
+        choices=["native", "utf8", "base64", "hex"],
+        help="how bytes were written; utf8 by default in formats of text",
+    )
+    parser.add_argument(
+        "--option",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="of the format, such as sep=;; may be given again",
+    )
+    parser.add_argument("--job-id", metavar="NAME", help="two imports of one name are one")

@@ -15,6 +15,7 @@ from stele.spark.checking import check
 from stele.spark.compacting import CompactProgress, CompactReport, compact
 from stele.spark.deleting import delete
 from stele.spark.exporting import export
+from stele.spark.importing import import_
 from stele.spark.loading import Report, bulk_load
 from stele.spark.lookups import lookup_join
 from stele.spark.reading import read, view
@@ -33,6 +34,7 @@ __all__ = [
     "compact",
     "delete",
     "export",
+    "import_",
     "lookup_join",
     "read",
     "restore",

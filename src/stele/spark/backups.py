@@ -23,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from stele.client.database import Database
+from stele.client.table import Table
 from stele.client.times import At
 from stele.errors import AlreadyExists, Corruption, InvalidArgument, NotFound
 from stele.kernels.block import Block
@@ -30,7 +31,9 @@ from stele.model.durations import parse_duration
 from stele.model.groups import Group
 from stele.model.predicates import CellSpec
 from stele.spark.checking import wrong_with
-from stele.spark.reading import LEASE_DEFAULT, TableLike, opened
+from stele.spark.jobs import begun_job
+from stele.spark.pinning import KEEPER
+from stele.spark.reading import LEASE_DEFAULT, TableLike, held_pin, opened
 from stele.spark.spark_types import spark_schema
 from stele.spark.world import files_at, open_database
 from stele.storage.fragment_columns_writer import write_typed_fragment
@@ -76,15 +79,16 @@ def backup(
     if os.path.isdir(path) and os.listdir(path):
         raise AlreadyExists(f"there is something in {path} already: back up to a new directory")
     ttl_us = parse_duration(lease, "lease")
-    with opened(table) as (handle, _):
+    with opened(table) as (handle, address):
         core = handle.core
         plan = core.backend.pin(core.cell_spec(None, 1, None, (), None, at).at, ttl_us)
+        KEEPER.hold(held_pin(handle, address, plan, ttl_us))
         try:
             os.makedirs(os.path.join(path, FILES_DIRECTORY), exist_ok=True)
             files = sorted(files_of(plan), key=lambda file: -file.size)
             _run(spark, [_encoded(plan.location, path, file) for file in files], run_copies)
         finally:
-            core.backend.release_pin(plan.lease)
+            KEEPER.release(plan.lease)
     write_plan(path, plan)
     copied = [part for file in files for part in file.files]
     return BackedUp(path, plan.txn, len(copied), sum(part.size for part in copied))
@@ -98,23 +102,26 @@ def restore(spark: Any, path: str, database: Database | str, name: str) -> Resto
     plan = read_plan(os.path.abspath(path))
     borders = [tablet.rows.start for tablet in plan.tablets if tablet.rows.start]
     table = database.create_table(name, plan.schema, splits=borders)
-    job = f"restore-{uuid.uuid4().hex}"
-    backend = table.core.backend
     try:
-        ticket = backend.begin_import(job, parse_duration(LEASE_DEFAULT, "lease"))
-        tasks = make_restores(plan, ticket)
-        answers = _run(spark, tasks, run_restores)
+        return _restore(spark, plan, table)
+    except BaseException:
+        with suppress(NotFound):
+            database.drop_table(name)
+        raise
+
+
+def _restore(spark: Any, plan: ReadPlan, table: Table) -> Restored:
+    """Fill an empty table."""
+    job, backend = f"restore-{uuid.uuid4().hex}", table.core.backend
+    with begun_job(table, job, parse_duration(LEASE_DEFAULT, "lease")) as ticket:
+        answers = _run(spark, make_restores(plan, ticket), run_restores)
         files = [file for answer in answers for file in decode_files(answer)]
         if files:
             txn = backend.commit_import(job, ticket.token, files)
         else:
             txn = backend.durable_txn()
             backend.abort_import(job, ticket.token)
-    except BaseException:
-        with suppress(NotFound):
-            database.drop_table(name)
-        raise
-    return Restored(name, txn, sum(file.summary.cells for file in files))
+    return Restored(table.name, txn, sum(file.summary.cells for file in files))
 
 
 def _run(spark: Any, tasks: list[bytes], work: Any) -> list[bytes]:

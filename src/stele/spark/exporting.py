@@ -14,7 +14,8 @@ from typing import Any, Literal
 from stele.errors import AlreadyExists, InvalidArgument, SteleError, Unavailable
 from stele.spark.jobs import cause
 from stele.spark.native import Frame
-from stele.spark.reading import TableLike, read, table_name
+from stele.spark.pinning import KEEPER
+from stele.spark.reading import TableLike, read_pinned, table_name
 
 BinaryRule = Literal["native", "utf8", "base64", "hex"]
 BINARY_RULES: tuple[BinaryRule, ...] = ("native", "utf8", "base64", "hex")
@@ -53,8 +54,12 @@ def export(
     already is an error unless ``mode`` says otherwise.
     """
     rule = check_export(format, mode, binary)
-    frame = as_text(read(spark, table, **arguments), format, rule)
-    lines = write_frame(frame, path, format, mode, options or {}, table_name(table))
+    frame, pin = read_pinned(spark, table, **arguments)
+    try:
+        text = as_text(frame, format, rule)
+        lines = write_frame(text, path, format, mode, options or {}, table_name(table))
+    finally:
+        KEEPER.release(pin)
     return Exported(path, format, lines)
 
 

@@ -6,15 +6,19 @@ columns that nobody has declared. Cells are checked as those of any write are.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from stele.errors import InvalidCells
 from stele.model.arrays import flatten
-from stele.model.arrow_input import NullRule, from_wide_table
+from stele.model.arrow_input import NullRule, encoded_rows, from_cells_table, from_wide_table
 from stele.model.cell_order import sort_cells
 from stele.model.cells import MUTATIONS, ROW_ERASURE_FAMILY, TIMESTAMP_MAX, Op, no_mutations
+from stele.model.groups import Group
+from stele.model.key_codec import RAW_KEYS
 from stele.model.mutations import stamp
 from stele.model.schema import Schema
 from stele.spark.row_sorter import ROW
@@ -22,6 +26,10 @@ from stele.storage.references import IMPORT_TXN
 
 TIMESTAMP = "_timestamp"
 OP = "_op"
+FAMILY_MAP = "_family/"
+"""Before the name of a family: a column of lists of its qualifiers and values."""
+FAMILY, QUALIFIER, VALUE = "_family", "_qualifier", "_value"
+"""Of a load whose lines are cells."""
 PUT, DELETE = "put", "delete"
 
 
@@ -34,17 +42,68 @@ def group_cells(
         deletes = is_delete(batch)
         puts = batch.filter(pc.invert(deletes)).drop_columns([OP])
         erased = _erasures(batch.filter(deletes))
-    mutations = no_mutations()
-    if puts.num_rows and any(":" in name for name in puts.schema.names):
-        mutations = from_wide_table(schema, puts, row=ROW, nulls=nulls)
-    if erased is not None and erased.num_rows:
-        united = pa.Table.from_batches([mutations, erased]).unify_dictionaries()
-        mutations = sort_cells(united.combine_chunks().to_batches()[0])
+    maps = [name for name in puts.schema.names if name.startswith(FAMILY_MAP)]
+    parts = [from_cells_table(_entries(puts, name)) for name in maps]
+    wide = puts.drop_columns(maps)
+    if wide.num_rows and any(":" in name for name in wide.schema.names):
+        parts.append(from_wide_table(schema, wide, row=ROW, nulls=nulls))
+    if erased is not None:
+        parts.append(erased)
+    return _imported(_united(parts), timestamp)
+
+
+def _united(parts: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
+    """Mutations of different kinds in one order."""
+    some = [part for part in parts if part.num_rows]
+    if len(some) < 2:
+        return some[0] if some else no_mutations()
+    united = pa.Table.from_batches(some).unify_dictionaries()
+    return sort_cells(united.combine_chunks().to_batches()[0])
+
+
+def _imported(mutations: pa.RecordBatch, timestamp: int) -> pa.RecordBatch:
+    """Mutations as cells that the commit of the import will number."""
     cells = stamp(mutations, timestamp)
     if not cells.num_rows:
         return cells
     zeros = pa.array(np.full(cells.num_rows, IMPORT_TXN, np.int64))
     return cells.set_column(cells.schema.get_field_index("txn"), cells.schema.field("txn"), zeros)
+
+
+def _entries(batch: pa.RecordBatch, name: str) -> pa.Table:
+    """The entries of maps as lines of cells; one without a value is none."""
+    lists = batch.column(name)
+    lines = pc.list_parent_indices(lists)
+    keys, values = pc.list_flatten(lists).flatten()
+    cells = {
+        "row": batch.column(ROW).take(lines),
+        "family": pa.repeat(pa.scalar(name.removeprefix(FAMILY_MAP)), len(lines)),
+        "qualifier": keys,
+        "value": values,
+    }
+    if TIMESTAMP in batch.schema.names:
+        cells["timestamp"] = batch.column(TIMESTAMP).take(lines)
+    return pa.table(cells).filter(values.is_valid())
+
+
+def lines_as_cells(
+    batch: pa.RecordBatch, schema: Schema, group: Group, timestamp: int
+) -> pa.RecordBatch:
+    """``CELLS`` with txn 0 of lines that are cells, of one group."""
+    families = batch.column(FAMILY)
+    names = pc.unique(families).to_pylist()
+    for name in names:
+        if name is None or not schema.allows(name):
+            raise InvalidCells(f"family {name!r} of a cell is in no group of the table's schema")
+    mine = [name for name in names if schema.group_of(name) == group]
+    chosen = batch.filter(pc.is_in(families, pa.array(mine, pa.utf8())))
+    parts = {ROW: "row", FAMILY: "family", QUALIFIER: "qualifier", VALUE: "value"}
+    if TIMESTAMP in batch.schema.names:
+        parts[TIMESTAMP] = "timestamp"
+    table = chosen.select(list(parts)).rename_columns(list(parts.values()))
+    if schema.key != RAW_KEYS:
+        encoded_rows(schema, table, ["row"])
+    return _imported(from_cells_table(table), timestamp)
 
 
 def is_delete(batch: pa.RecordBatch) -> pa.Array:

@@ -21,7 +21,7 @@ from stele.model.key_codec import RAW_KEYS
 from stele.model.schema import Schema
 from stele.model.typed_columns import TypedColumn
 from stele.model.types import is_text
-from stele.spark.load_cells import OP, TIMESTAMP, is_delete
+from stele.spark.load_cells import FAMILY_MAP, OP, TIMESTAMP, is_delete
 from stele.spark.row_sorter import ROW
 from stele.storage.fragment_columns_format import native_candidates
 from stele.storage.fragment_columns_writer import NATIVE_SHARE_MIN
@@ -72,6 +72,8 @@ class PlainRows:
         names = [ROW]
         arrays = [batch.column(ROW)]
         if OP in batch.schema.names and pc.any(is_delete(batch)).as_py():
+            raise NotPlain
+        if any(name.startswith(FAMILY_MAP) for name in batch.schema.names):
             raise NotPlain
         if TIMESTAMP in batch.schema.names:
             names.append(TIMESTAMP)

@@ -27,9 +27,9 @@ from stele.model.columns import Column
 from stele.model.groups import Group
 from stele.model.schema import Schema
 from stele.model.schema_json import schema_from_json
-from stele.spark.load_cells import OP, group_cells
+from stele.spark.load_cells import FAMILY_MAP, OP, TIMESTAMP, group_cells, lines_as_cells
 from stele.spark.load_rows import NotPlain, PlainRows
-from stele.spark.row_sorter import MEMORY_BYTES_MAX, RowSorter
+from stele.spark.row_sorter import MEMORY_BYTES_MAX, ROW, RowSorter
 from stele.spark.world import files_at
 from stele.storage.fragment_columns_run import write_columns_run
 from stele.storage.fragment_columns_writer import Names, write_typed_fragment
@@ -58,6 +58,8 @@ class LoadTask(msgspec.Struct, frozen=True, kw_only=True):
     nulls: NullRule
     keys_are_encoded: bool = False
     """Whether keys were encoded by us, and need no check."""
+    cells: bool = False
+    """Whether lines are cells, not rows."""
     memory_bytes_max: int = MEMORY_BYTES_MAX
 
 
@@ -123,7 +125,9 @@ class _GroupWork:
     def write(self) -> tuple[FragmentInfo, ...]:
         """Write them, as they are if they are plain, else as cells."""
         names = self._names()
-        if OP not in names and not any(":" in name for name in names):
+        if self.task.cells:
+            return self._write_cells(names)
+        if OP not in names and all(name in (ROW, TIMESTAMP) for name in names):
             return ()
         try:
             return self._write_rows(names)
@@ -132,10 +136,16 @@ class _GroupWork:
 
     def _names(self) -> list[str]:
         """The columns of this group, with those that concern all of them."""
-        return [name for name in self.sorter.names if ":" not in name or self._is_mine(name)]
+        return [name for name in self.sorter.names if self._is_mine(name)]
 
     def _is_mine(self, name: str) -> bool:
-        found = self.schema.group_of(Column.parse(name).family)
+        if name.startswith(FAMILY_MAP):
+            family = name.removeprefix(FAMILY_MAP)
+        elif ":" in name:
+            family = Column.parse(name).family
+        else:
+            return True
+        found = self.schema.group_of(family)
         return found is not None and found.name == self.group.name
 
     def _write_rows(self, names: list[str]) -> tuple[FragmentInfo, ...]:
@@ -158,11 +168,7 @@ class _GroupWork:
         )
 
     def _write_cells(self, names: list[str]) -> tuple[FragmentInfo, ...]:
-        task = self.task
-        cells = (
-            group_cells(batch, self.schema, task.nulls, task.ticket.timestamp)
-            for batch in self.sorter.batches(names)
-        )
+        cells = map(self._cells, self.sorter.batches(names))
         return write_typed_fragment(
             self.place.files,
             "",
@@ -172,6 +178,12 @@ class _GroupWork:
             columns=self.schema.typed_columns(self.group),
             options=self._options,
         )
+
+    def _cells(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        task = self.task
+        if task.cells:
+            return lines_as_cells(batch, self.schema, self.group, task.ticket.timestamp)
+        return group_cells(batch, self.schema, task.nulls, task.ticket.timestamp)
 
     @property
     def _options(self) -> FragmentOptions:

@@ -25,13 +25,14 @@ from stele.model.durations import parse_duration
 from stele.model.schema import Schema
 from stele.model.schema_json import schema_from_json, schema_to_json
 from stele.spark.jobs import begun_job, cause, said_by_us
-from stele.spark.load_columns import LoadColumns, load_columns, quoted
+from stele.spark.load_columns import LoadColumns, cell_columns, load_columns, quoted
 from stele.spark.load_cuts import Splits, find_cuts
 from stele.spark.load_progress import Show, Watch, chosen_show, row_counter
 from stele.spark.load_routing import part_number
 from stele.spark.load_task import MANIFEST, LoadTask, run_load
 from stele.spark.reading import TableLike, opened, parallelism
 from stele.spark.row_sorter import ROW
+from stele.spark.shapes import Shape
 from stele.spark.spark_types import spark_schema
 from stele.spark.world import CLOCK
 from stele.storage.fragment_format import FragmentInfo
@@ -73,6 +74,7 @@ def bulk_load(
     nulls: NullRule = "skip",
     job_id: str | None = None,
     splits: Splits = "auto",
+    shape: Shape = "rows",
     ttl: str = TTL_DEFAULT,
     progress: bool | Show | None = None,
 ) -> Report:
@@ -82,19 +84,28 @@ def bulk_load(
     ``family:qualifier``, or as the schema declares them, or ``family`` says where they go.
     ``timestamp`` and ``op`` are columns with the time of a row's cells, and with ``'put'`` or
     ``'delete'``, which erases the row. ``nulls`` says what a null means: nothing (``skip``), or
-    that the column is erased (``delete``). Two loads with one ``job_id`` are one. ``progress``
+    that the column is erased (``delete``). A map from qualifiers to values, named as a family, is
+    all cells of that family. With ``shape="cells"`` each line is a cell, in the columns that
+    ``ss.read`` of that shape gives. Two loads with one ``job_id`` are one. ``progress``
     shows a bar, by default on a terminal and in a notebook; a function is called with a
     :class:`LoadProgress` instead.
     """
     if nulls not in ("skip", "delete"):
         raise InvalidArgument(f"nulls is 'skip' or 'delete', not {nulls!r}")
+    if shape not in ("rows", "cells"):
+        raise InvalidArgument(f"shape is 'rows' or 'cells', not {shape!r:.80}")
     ttl_us = parse_duration(ttl, "ttl")
     show = chosen_show(progress)
     started = CLOCK.monotonic_us()
     with opened(table) as (handle, _):
         schema = handle.schema
         types = dict(df.dtypes)
-        columns = load_columns(schema, types, row=row, family=family, timestamp=timestamp, op=op)
+        if shape == "cells":
+            columns = cell_columns(schema, types)
+        else:
+            columns = load_columns(
+                schema, types, row=row, family=family, timestamp=timestamp, op=op
+            )
         with begun_job(handle, job_id or uuid.uuid4().hex, ttl_us) as ticket:
             if ticket.txn is not None:
                 return Report(ticket.job, ticket.txn, done_before=True)
@@ -163,6 +174,7 @@ def _task(handle: Table, ticket: ImportTicket, columns: LoadColumns, nulls: Null
             schema_json=schema_to_json(handle.schema).decode(),
             nulls=nulls,
             keys_are_encoded=not columns.key_is_bytes,
+            cells=columns.cells,
         )
     )
 

@@ -51,6 +51,15 @@ class PinKeeper:
         if held is not None:
             held[1].cancel()
 
+    def release(self, lease: str) -> None:
+        """End a pin that nobody needs any more, if its owner can be reached."""
+        with self._lock:
+            held = self._pins.get(lease)
+        self.forget(lease)
+        if held is not None:
+            with suppress(SteleError):  # it runs out by itself
+                held[0].release()
+
     def release_all(self) -> None:
         """End all pins, as far as their owners can be reached."""
         with self._lock:

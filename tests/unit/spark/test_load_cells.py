@@ -5,10 +5,11 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from stele.errors import InvalidCells
+from stele.errors import InvalidArgument, InvalidCells
 from stele.model.cells import Op, batch_to_cells
+from stele.model.groups import Group
 from stele.model.schema import Schema
-from stele.spark.load_cells import group_cells
+from stele.spark.load_cells import group_cells, lines_as_cells
 
 SCHEMA = Schema(columns={"info:age": "int64"})
 ROWS = pa.RecordBatch.from_arrays(
@@ -42,3 +43,47 @@ def test_nulls_erase_if_they_are_to() -> None:
     assert group_cells(batch, SCHEMA, "skip", 5).num_rows == 0
     (erased,) = batch_to_cells(group_cells(batch, SCHEMA, "delete", 5))
     assert erased.op is Op.ERASE_COLUMN
+
+
+def test_maps_are_the_cells_of_a_family() -> None:
+    pairs = pa.list_(pa.struct([("key", pa.binary()), ("value", pa.binary())]))
+    batch = pa.RecordBatch.from_arrays(
+        [
+            pa.array([b"a", b"b", b"c"]),
+            pa.array([5, None, 7], pa.int64()),
+            pa.array([1, None, 3], pa.int64()),
+            pa.array([[(b"y", b"2"), (b"x", b"1")], None, [(b"z", None)]], pairs),
+        ],
+        names=["row", "_timestamp", "info:age", "_family/anchor"],
+    )
+    cells = batch_to_cells(group_cells(batch, SCHEMA, "skip", 9))
+    found = [(cell.row, cell.family, cell.qualifier, cell.timestamp) for cell in cells]
+    assert found == [
+        (b"a", "anchor", b"x", 5),
+        (b"a", "anchor", b"y", 5),
+        (b"a", "info", b"age", 5),
+        (b"c", "info", b"age", 7),
+    ]
+
+
+def lines(**changes: pa.Array) -> pa.RecordBatch:
+    columns = {
+        "row": pa.array([b"a", b"a"]),
+        "_family": pa.array(["x", "info"]),
+        "_qualifier": pa.array([b"q", b"age"]),
+        "_value": pa.array([b"1", b"2"]),
+        "_timestamp": pa.array([5, None], pa.int64()),
+    } | changes
+    return pa.record_batch(columns)
+
+
+def test_lines_that_are_cells_go_to_their_groups() -> None:
+    schema = Schema([Group("hot", ["info"]), Group("rest", ["x"])])
+    for group, name, time in zip(schema.groups, (b"age", b"q"), (9, 5), strict=True):
+        (cell,) = batch_to_cells(lines_as_cells(lines(), schema, group, 9))
+        assert (cell.qualifier, cell.timestamp, cell.txn) == (name, time, 0)
+    with pytest.raises(InvalidCells, match="family 'y' of a cell"):
+        lines_as_cells(lines(_family=pa.array(["y", "x"])), schema, schema.groups[0], 9)
+    typed = Schema([Group("all", ["info", "x"])], key="int64")
+    with pytest.raises(InvalidArgument):
+        lines_as_cells(lines(), typed, typed.groups[0], 9)

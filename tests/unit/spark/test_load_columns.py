@@ -9,7 +9,7 @@ import pytest
 from stele.errors import InvalidArgument
 from stele.model.groups import Group
 from stele.model.schema import Schema
-from stele.spark.load_columns import load_columns, quoted
+from stele.spark.load_columns import cell_columns, load_columns, quoted
 
 SCHEMA = Schema([Group("hot", ["info"])], columns={"info:age": "int64"})
 TYPES = {"id": "string", "info:age": "bigint", "name": "string", "t": "timestamp", "op": "string"}
@@ -65,3 +65,42 @@ def test_what_fits_nowhere_is_refused(
 ) -> None:
     with pytest.raises(InvalidArgument, match=wrong):
         load_columns(SCHEMA, types, **arguments)
+
+
+def test_a_map_is_a_family() -> None:
+    types = {"id": "string", "info": "map<string,binary>"}
+    found = load_columns(SCHEMA, types, row="id")
+    assert found.maps == {"info": "info"}
+    assert found.selection("X")[1] == (
+        "map_entries(CAST(`info` AS MAP<BINARY, BINARY>)) AS `_family/info`"
+    )
+    with pytest.raises(InvalidArgument, match="family 'x' is in no group"):
+        load_columns(SCHEMA, {"id": "string", "x": "map<string,string>"}, row="id")
+
+
+CELLS = {"row": "binary", "family": "string", "qualifier": "binary", "value": "string"}
+
+
+def test_lines_that_are_cells() -> None:
+    found = cell_columns(SCHEMA, CELLS | {"timestamp": "bigint", "txn": "bigint"})
+    assert found.cells
+    assert found.selection("X") == [
+        "X AS `row`",
+        "`timestamp` AS `_timestamp`",
+        "CAST(family AS STRING) AS _family",
+        "CAST(qualifier AS BINARY) AS _qualifier",
+        "CAST(value AS BINARY) AS _value",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("schema", "changes", "wrong"),
+    [
+        (SCHEMA, {"value": "int"}, "a column 'value' of type binary or string"),
+        (SCHEMA, {"timestamp": "string"}, "timestamps are"),
+        (Schema(key="int64"), {"row": "string"}, "encoded keys: cast it to binary"),
+    ],
+)
+def test_what_is_no_cell(schema: Schema, changes: dict[str, str], wrong: str) -> None:
+    with pytest.raises(InvalidArgument, match=wrong):
+        cell_columns(schema, CELLS | changes)

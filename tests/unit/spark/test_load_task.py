@@ -65,3 +65,26 @@ def test_no_rows_no_files(tmp_path: Path) -> None:
     assert list(run_load(task(tmp_path), iter([]), 0, 0)) == []
     assert list(run_load(task(tmp_path), iter([wide(0)]), 0, 0)) == []
     assert list(tmp_path.iterdir()) == []
+
+
+def test_lines_that_are_cells(tmp_path: Path) -> None:
+    batch = pa.record_batch(
+        {
+            "row": pa.array([b"b", b"a"]),
+            "_family": pa.array(["info", "x"]),
+            "_qualifier": pa.array([b"age", b"y"]),
+            "_value": pa.array([b"1", b"2"]),
+        }
+    )
+    (line,) = run_load(task(tmp_path, cells=True), iter([batch]), 0, 0)
+    files = decode_files(line.column("files")[0].as_py())
+    assert [info.summary.families for info in files] == [("info",), ("x",)]
+    assert line.column("cells")[0].as_py() == 2
+
+
+def test_a_family_as_a_map_goes_to_its_group(tmp_path: Path) -> None:
+    entries = pa.array([[{"key": b"y", "value": b"2"}]])
+    batch = pa.record_batch({"row": pa.array([b"a"]), "_family/x": entries})
+    (line,) = run_load(task(tmp_path), iter([batch]), 0, 0)
+    (info,) = decode_files(line.column("files")[0].as_py())
+    assert info.summary.families == ("x",)

@@ -78,3 +78,16 @@ def test_a_forgotten_pin_runs_out_by_itself() -> None:
     kept.forget("pin/t/1")
     tasks.advance(2 * TTL_US)
     assert (owner.renewed, owner.released) == (0, 0)
+
+
+def test_a_pin_that_nobody_needs_is_released_once() -> None:
+    kept, owner, tasks = keeper()
+    kept.release("pin/t/1")
+    kept.release("pin/t/1")
+    kept.release("never held")
+    tasks.advance(2 * TTL_US)
+    assert (owner.renewed, owner.released) == (0, 1)
+    kept, owner, _ = keeper()
+    owner.failure = Unavailable("gone")
+    kept.release("pin/t/1")
+    assert kept.leases() == ()
