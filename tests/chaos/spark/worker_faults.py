@@ -1,0 +1,106 @@
+"""Faults inside the Python workers of a Spark: armed by a small job, acted out once.
+
+Workers are forked by a daemon and used again, so what one job leaves in a worker is there when the
+next one runs. A fault is a failpoint of ours and what happens there; a marker file makes sure that
+it happens in one worker only, once, and tells afterwards that it did.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import resource
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from stele.env import failpoints
+from stele.errors import StorageFailed
+
+POINTS = (
+    "spark.load.after_sort",
+    "spark.load.after_files",
+    "storage.columns.after_group",
+    "storage.columns.after_sync",
+    "storage.columns.after_sync_dir",
+    "storage.fragment.after_group",
+    "storage.fragment.after_sync",
+)
+"""Passed by every task that loads rows of the tests' table."""
+
+ARMING_SECONDS = 0.2
+"""A worker is kept busy for so long, so that the next task goes to another one."""
+
+SLEEP_SECONDS = 20.0
+FULL_BYTES = 2_000
+
+
+@dataclass(frozen=True)
+class WorkerFault:
+    """What happens at a failpoint in one worker."""
+
+    kind: str
+    """``exit``, ``raise``, ``sleep``, ``kill executor`` or ``full disk``."""
+    point: str
+    marker: str
+
+    @property
+    def happened(self) -> bool:
+        return Path(self.marker).exists()
+
+
+def arm_workers(spark: Any, fault: WorkerFault | None, workers: int = 2) -> None:
+    """Arm all workers that are there with a fault, or with none."""
+    from pyspark import cloudpickle
+
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers do not see the tests
+
+    def arm(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        arm_here(fault)
+        threading.Event().wait(ARMING_SECONDS)
+        yield from batches
+
+    spark.range(0, 2 * workers, 1, 2 * workers).mapInArrow(arm, "id long").collect()
+
+
+def arm_here(fault: WorkerFault | None) -> None:
+    """In a worker: forget what was armed before."""
+    for module in ("stele.spark.load_task", "stele.storage.fragment_file"):
+        importlib.import_module(module)  # their failpoints are declared then
+    for name in failpoints.declared():
+        failpoints.disarm(name)
+    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+    if fault is not None:
+        failpoints.arm(fault.point, lambda _name: act(fault))
+
+
+def act(fault: WorkerFault) -> None:
+    """Let it happen, unless it has."""
+    try:
+        os.close(os.open(fault.marker, os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return
+    if fault.kind == "exit":
+        os._exit(1)
+    if fault.kind == "raise":
+        raise StorageFailed("a fault of the test")
+    if fault.kind == "sleep":
+        threading.Event().wait(SLEEP_SECONDS)
+    if fault.kind == "kill executor":
+        os.kill(parent_of(os.getppid()), signal.SIGKILL)  # worker, daemon, executor
+        threading.Event().wait(SLEEP_SECONDS)
+    if fault.kind == "full disk":
+        _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (FULL_BYTES, hard))
+
+
+def parent_of(pid: int) -> int:
+    """As the kernel tells."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
