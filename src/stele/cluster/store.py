@@ -222,22 +222,12 @@ def _open_user(
     meta1: MetaTable,
     coordination: RootOfTrust,
 ) -> Engine:
-    running = [t for t in coordination.tables() if t.state is TableState.RUNNING]
-    jobs = coordination.jobs()
-    lost = [
-        LostTable(
-            record.id,
-            schema_from_json(record.schema.encode()),
-            tuple(settled(config, jobs) for config in meta1.configs(record.id)),
-        )
-        for record in running
-    ]
-    for table in lost:
-        check_tiling(table.table, table.configs)
+    lost = lost_tables(meta1, coordination)
     log = _new_log(world, session)
     fragments = FragmentStore(world.files, f"{session}.r", BlockCache(0))
     with fragments.writing() as files:
-        recovered = recover(world.files, files, lost, log=log, sealer=session)
+        tables = [table for _, table in lost]
+        recovered = recover(world.files, files, tables, log=log, sealer=session)
         meta1.save_now(
             ConfigEdit(written=tuple(c for configs in recovered.configs.values() for c in configs))
         )
@@ -250,9 +240,22 @@ def _open_user(
         configs=meta1,
         options=options,
     )
-    for record, table in zip(running, lost, strict=True):
+    for record, table in lost:
         engine.add_table(record.id, record.name, table.schema, recovered.configs[record.id])
     return engine
+
+
+def lost_tables(meta1: MetaTable, coordination: RootOfTrust) -> list[tuple[TableRecord, LostTable]]:
+    """The running tables as their last owner left them, with what was decided carried out."""
+    jobs = coordination.jobs()
+    found = []
+    for record in coordination.tables():
+        if record.state is TableState.RUNNING:
+            configs = tuple(settled(config, jobs) for config in meta1.configs(record.id))
+            check_tiling(record.id, configs)
+            schema = schema_from_json(record.schema.encode())
+            found.append((record, LostTable(record.id, schema, configs)))
+    return found
 
 
 def _remove_old_logs(store: Store) -> None:

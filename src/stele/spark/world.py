@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import importlib
 import os
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol
 
 from stele.client.database import Database
 from stele.env.posix import PosixFileSystem
 from stele.env.real import SystemClock, ThreadTasks
 from stele.errors import NotFound
+from stele.storage.log_pieces import PieceFacts
+from stele.storage.recovery_work import RecoveryWork
+from stele.storage.references import References
 
 TASKS = ThreadTasks()
 """Background work of a driver."""
@@ -24,6 +30,22 @@ def open_database(path: str) -> Database:
     """
     database: Database = importlib.import_module("stele").open(path)
     return database
+
+
+class Recovery(Protocol):
+    """A directory whose logs are sealed; see ``stele.cluster.offline_recovery``."""
+
+    @property
+    def work(self) -> RecoveryWork: ...
+
+    def publish(self, facts: Sequence[PieceFacts], references: Mapping[str, References]) -> int: ...
+
+
+def offline_recovery(path: str) -> AbstractContextManager[Recovery]:
+    """A directory that nobody has open, while its logs are recovered; by name, as above."""
+    module = importlib.import_module("stele.cluster.offline_recovery")
+    recovering: AbstractContextManager[Recovery] = module.recovering(path)
+    return recovering
 
 
 def files_at(location: str, table: str) -> PosixFileSystem:

@@ -242,7 +242,7 @@ class LogReader:
         """Every complete entry, in order. Consume all of them: what is missing shows at the end."""
         present = list_files(self._fs, self._directory)
         sequences = present if self._lengths is None else sorted(self._lengths)
-        run = _last_run(sequences, set(present))
+        run = last_run(sequences, set(present))
         for sequence in run:
             with self._fs.open_read(self._path(sequence)) as file:
                 yield from self._file_entries(file, sequence, is_last=sequence == sequences[-1])
@@ -291,7 +291,7 @@ class LogReader:
                 self._low_water = max(self._low_water, decode_release(part))
 
 
-def _last_run(sequences: Sequence[int], present: Container[int]) -> list[int]:
+def last_run(sequences: Sequence[int], present: Container[int]) -> list[int]:
     """The files at the end without a gap between them; what is before a gap was given up."""
     run: list[int] = []
     for sequence in reversed(sequences):
