@@ -89,7 +89,7 @@ def undo_repair(world: World, file: str) -> CheckReport:
         with _repairing(world) as name:
             undo_file = _record(world, name, reversed_record(edit, file, world.clock.now_us()))
             engine, _, meta1 = open_meta(world, name)
-            meta1.save_now(edit)
+            meta1.overwrite(edit)
             engine.close()
         _, report = _look(world, deep=False)
         return CheckReport(report.findings, report.plan, (), (undo_file,))
@@ -102,7 +102,7 @@ def _carry_out(world: World, facts: StoreFacts, plan: Plan) -> str:
         undo_file = _record(world, name, record)
         failpoint(AFTER_UNDO_RECORD)
         engine, _, meta1 = open_meta(world, name, plan.edit(of_meta=True))
-        meta1.save_now(plan.edit(of_meta=False))
+        meta1.overwrite(plan.edit(of_meta=False))
         failpoint(AFTER_REPAIR)
         engine.close()
     return undo_file

@@ -37,7 +37,7 @@ from stele.model.schema_json import schema_from_json, schema_to_json
 from stele.storage.references import Reference
 from stele.tablet.active_reads import ActiveReads
 from stele.tablet.change_feed import ChangeFeed
-from stele.tablet.changes import Regroup
+from stele.tablet.changes import Regroup, revised
 from stele.tablet.config import ConfigEdit, TabletConfig
 from stele.tablet.config_writer import NOTHING_WAS_SAVED
 from stele.tablet.engine import World
@@ -160,6 +160,7 @@ class EmbeddedBackend:
                 RowRange(start, end),
                 log=log,
                 clock=clock,
+                epoch=self.store.session.id,
                 protected=start != b"",
             )
             for start, end in zip([b"", *borders], [*borders, None], strict=True)
@@ -218,9 +219,9 @@ class EmbeddedBackend:
                     self.store.coordination.replace_table(gone, record.schema_version)
                     self.store.user.remove_table(record.id)
                     self._tables.pop(record.id, None)
-                    configs = state.layout.tablets
-                    kept = tuple(replace(config, log=None, location=None) for config in configs)
-                    self.store.meta1.save_now(ConfigEdit(written=kept))
+                    configs = tuple(state.layout.tablets)
+                    kept = tuple(revised(config, log=None, location=None) for config in configs)
+                    self.store.meta1.save_now(ConfigEdit(written=kept, replaced=configs))
 
     @contextmanager
     def _without_writes(self, state: TableState) -> Iterator[None]:
@@ -248,11 +249,12 @@ class EmbeddedBackend:
             record = max(dropped, key=lambda record: record.dropped_us)
             log = self.store.user.log_directory
             jobs = self.store.coordination.jobs(record.id)
+            found = self.store.meta1.configs(record.id)
             configs = tuple(
-                replace(settled(config, jobs), log=log)
-                for config in self.store.meta1.configs(record.id)
+                revised(settled(config, jobs), log=log, epoch=self.store.session.id)
+                for config in found
             )
-            self.store.meta1.save_now(ConfigEdit(written=configs))
+            self.store.meta1.save_now(ConfigEdit(written=configs, replaced=found))
             self._reach(max(config.clock for config in configs))
             back = msgspec.structs.replace(record, state=CatalogState.RUNNING, dropped_us=0)
             self.store.coordination.replace_table(back, record.schema_version)

@@ -4,18 +4,22 @@ Opening takes the directory's lock, which makes every earlier session dead for c
 recovered first (the root file names META0, META0 names META1, META1 names the rest), then the
 tables of the catalog; each step saves configs that name the new log before it serves anything.
 Only then old logs and unreferenced files go.
+
+The number of the session is the epoch of its tablets: an owner that lost the directory without
+knowing it, because the file system lost its lock, finds a greater one in META and saves nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from threading import Lock
 
 from stele.cluster.root_of_trust import RootOfTrust, open_root
 from stele.coordination.records import SessionRecord, TableRecord, TableState
 from stele.env.ports import FileLock
-from stele.errors import NotFound, SteleError, Unavailable
+from stele.errors import NotFound, SteleError, TabletNotServing, Unavailable
 from stele.model.ranges import RowRange
 from stele.model.schema_json import schema_from_json
 from stele.storage.block_cache import BlockCache
@@ -97,6 +101,11 @@ class Store:
         """After a save with an unknown outcome, or in another's hands, META may hold more."""
         if self.closed:
             raise Unavailable("the store is closed")
+        owner = RootFile(self.world.files).load().epoch
+        if owner != self.session.id:
+            raise TabletNotServing(
+                f"session {owner} owns the directory, not session {self.session.id}"
+            )
         for failure in (
             self.meta.failure,
             self.meta.config_writer.failure,
@@ -160,6 +169,16 @@ def session_name(session: SessionRecord) -> str:
     return check_session(f"s{session.id:08x}")
 
 
+def epoch_of(session: str) -> int:
+    """The epoch of what a session owns, from its name: later sessions have greater ones."""
+    return int(session.removeprefix("s"), 16)
+
+
+def owned(configs: Iterable[TabletConfig], epoch: int) -> tuple[TabletConfig, ...]:
+    """Configs as their new owner saves them."""
+    return tuple(replace(config, epoch=epoch) for config in configs)
+
+
 def _new_log(world: World, session: str) -> str:
     """The log directory of a session, made before any config names it."""
     directory = f"{LOG_DIRECTORY}/{session}"
@@ -171,6 +190,7 @@ def open_meta(
     world: World, session: str, mend: ConfigEdit = NO_EDIT
 ) -> tuple[Engine, MetaTable, MetaTable]:
     """META0 from the root file, META1 from META0; ``mend`` changes tablets of META1 in between."""
+    epoch = epoch_of(session)
     session = f"{session}.meta"
     root = RootFile(world.files)
     log = _new_log(world, session)
@@ -178,7 +198,8 @@ def open_meta(
     with fragments.writing() as files:
         lost = LostTable(META0, META_SCHEMA, (_load_root(root),))
         recovered = recover(world.files, files, [lost], log=log, sealer=session)
-        _save_root(root, recovered.configs[META0][0])
+        meta0_configs = owned(recovered.configs[META0], epoch)
+        _save_root(root, meta0_configs[0], lost.configs if root.exists() else ())
     configs_of_meta = MetaConfigs(root)
     engine = Engine(
         world,
@@ -188,19 +209,21 @@ def open_meta(
         configs=configs_of_meta,
         options=META_OPTIONS,
     )
-    engine.add_table(META0, META0, META_SCHEMA, recovered.configs[META0])
+    engine.add_table(META0, META0, META_SCHEMA, meta0_configs)
     meta0 = MetaTable(engine, META0)
     configs_of_meta.attach(meta0)
-    meta0.save_now(mend)
+    meta0.overwrite(mend)
     with fragments.writing() as files:
-        configs = meta0.configs(META1) or (TabletConfig(f"{META1}.1", META1, RowRange()),)
+        found = meta0.configs(META1)
+        configs = found or (TabletConfig(f"{META1}.1", META1, RowRange()),)
         lost = LostTable(META1, META_SCHEMA, configs)
         recovered = recover(world.files, files, [lost], log=log, sealer=session)
-        meta0.save_now(ConfigEdit(written=recovered.configs[META1]))
+        meta1_configs = owned(recovered.configs[META1], epoch)
+        meta0.save_now(ConfigEdit(written=meta1_configs, replaced=found))
     fragments.close()
-    check_tiling(META1, recovered.configs[META1])
+    check_tiling(META1, meta1_configs)
     engine.observe(recovered.clock)
-    engine.add_table(META1, META1, META_SCHEMA, recovered.configs[META1])
+    engine.add_table(META1, META1, META_SCHEMA, meta1_configs)
     return engine, meta0, MetaTable(engine, META1)
 
 
@@ -208,9 +231,9 @@ def _load_root(root: RootFile) -> TabletConfig:
     return root.load() if root.exists() else TabletConfig(f"{META0}.1", META0, RowRange())
 
 
-def _save_root(root: RootFile, config: TabletConfig) -> None:
+def _save_root(root: RootFile, config: TabletConfig, replaced: tuple[TabletConfig, ...]) -> None:
     failed: list[SteleError | None] = []
-    root.save(ConfigEdit(written=(config,)), failed.append)
+    root.save(ConfigEdit(written=(config,), replaced=replaced), failed.append)
     if failed[0] is not None:
         raise failed[0]
 
@@ -228,8 +251,13 @@ def _open_user(
     with fragments.writing() as files:
         tables = [table for _, table in lost]
         recovered = recover(world.files, files, tables, log=log, sealer=session)
+        epoch = epoch_of(session)
+        configs = {name: owned(of_one, epoch) for name, of_one in recovered.configs.items()}
         meta1.save_now(
-            ConfigEdit(written=tuple(c for configs in recovered.configs.values() for c in configs))
+            ConfigEdit(
+                written=tuple(chain.from_iterable(configs.values())),
+                replaced=tuple(config for table in tables for config in table.configs),
+            )
         )
     fragments.close()
     engine = Engine(
@@ -241,7 +269,7 @@ def _open_user(
         options=options,
     )
     for record, table in lost:
-        engine.add_table(record.id, record.name, table.schema, recovered.configs[record.id])
+        engine.add_table(record.id, record.name, table.schema, configs[record.id])
     return engine
 
 

@@ -91,12 +91,13 @@ def is_sealed(fs: FileSystem, directory: str) -> bool:
 
 
 def seal_fence(fs: FileSystem, directory: str) -> Callable[[], None]:
-    """A fence for the directory's writer: raises once somebody else has sealed it."""
+    """A fence for the directory's writer: raises once somebody else has sealed it, also when the
+    log was recovered since and is gone as a whole."""
 
     path = f"{directory}/{SEALED_NAME}"
 
     def fence() -> None:
-        if fs.exists(path):
+        if fs.exists(path) or not fs.exists(directory):
             raise TabletNotServing(
                 f"log {directory!r} is sealed: the session that wrote it is over"
             )

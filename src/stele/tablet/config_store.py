@@ -2,11 +2,15 @@
 
 Saving is asynchronous, because a META row is a commit like any other: ``save`` returns at once
 and calls back when the edit is durable, or with the reason why it is not.
+
+Every save is conditional: it names the writings (epoch and revision) of the rows that it
+overwrites, and ``TabletNotServing`` is the answer where META holds others. So two owners of one
+tablet, one of which does not know yet that it is none, never overwrite each other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 import msgspec
@@ -14,14 +18,15 @@ from crc32c import crc32c
 
 from stele.env.failpoints import declare, failpoint
 from stele.env.ports import FileSystem
-from stele.errors import Corruption, SteleError
+from stele.errors import Corruption, SteleError, TabletNotServing
 from stele.model.cells import Cell
-from stele.tablet.config import ConfigEdit, TabletConfig
-from stele.tablet.meta_rows import config_from_cells, edit_batch
+from stele.tablet.config import ConfigEdit, Stamp, TabletConfig
+from stele.tablet.meta_rows import config_from_cells, edit_batch, meta_key
 
 Saved = Callable[[SteleError | None], None]
 
 ROOT_FILE = "root.json"
+ROOT_LOCK = "root.lock"
 BEFORE_ROOT_SAVE = declare("tablet.root.before_save")
 AFTER_ROOT_SAVE = declare("tablet.root.after_save")
 
@@ -30,13 +35,33 @@ class ConfigStore(Protocol):
     """One parent of configs."""
 
     def save(self, edit: ConfigEdit, done: Saved) -> None:
-        """Make the edit durable, all of it or nothing."""
+        """Make the edit durable, all of it or nothing, if META is as the edit knows it."""
+
+
+def check_stamps(found: Mapping[bytes, Stamp | None], edit: ConfigEdit) -> None:
+    """Refuse an edit that was made from other writings of its rows than those that are there."""
+    known = {
+        meta_key(config.table, config.rows.end): config.stamp
+        for config in (*edit.removed, *edit.replaced)
+    }
+    for key, stamp in found.items():
+        if stamp != known.get(key):
+            raise TabletNotServing(
+                f"META row {key!r} was written by another owner: epoch and revision are "
+                f"{_told(stamp)}, not {_told(known.get(key))}; nothing was saved"
+            )
+
+
+def _told(stamp: Stamp | None) -> str:
+    return "none" if stamp is None else f"{stamp.epoch} and {stamp.revision}"
 
 
 class RootFile:
     """The config of META's root tablet, in one file that is replaced atomically (T59, T63).
 
-    It holds the same columns as a META row would, under one checksum.
+    It holds the same columns as a META row would, under one checksum. A second lock, held while the
+    file is compared and replaced, makes that one step, even for an owner that has lost the lock of
+    the directory and does not know it.
     """
 
     def __init__(self, files: FileSystem):
@@ -68,10 +93,13 @@ class RootFile:
         body = msgspec.json.format(msgspec.json.encode(row), indent=1)
         error: SteleError | None = None
         try:
-            failpoint(BEFORE_ROOT_SAVE)
-            self._files.write_atomic(
-                ROOT_FILE, b"stele-root crc32c=%08x\n" % crc32c(body) + body + b"\n"
-            )
+            with self._files.lock_exclusive(ROOT_LOCK):
+                found = self.load().stamp if self.exists() else None
+                check_stamps({row.key: found}, edit)
+                failpoint(BEFORE_ROOT_SAVE)
+                self._files.write_atomic(
+                    ROOT_FILE, b"stele-root crc32c=%08x\n" % crc32c(body) + body + b"\n"
+                )
             failpoint(AFTER_ROOT_SAVE)
         except SteleError as failure:
             error = failure

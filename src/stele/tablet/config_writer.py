@@ -4,7 +4,8 @@ Changes of all tables queue here. Each is applied to the newest configs of its t
 published when it is durable; then the next one starts. A change that no longer fits is refused
 without touching anything. If a save fails, its change has not happened as far as anybody
 here is concerned; an error that leaves the outcome unknown ends the writer, because what META
-holds is then known only to a restart.
+holds is then known only to a restart. So does the answer that META holds another writing than the
+one that a change was made from: somebody else owns these tablets.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from stele.env.failpoints import declare, failpoint
-from stele.errors import OutOfSpace, SteleError, Throttled, Unavailable
+from stele.errors import OutOfSpace, SteleError, TabletNotServing, Throttled, Unavailable
 from stele.tablet.changes import ConfigChange, Configs, Refused
 from stele.tablet.config import ConfigEdit
 from stele.tablet.config_store import ConfigStore
@@ -89,13 +90,15 @@ class ConfigWriter:
     def _start(self, change: Change) -> bool:
         """Begin a change. Returns whether its save is still under way, to go on by itself."""
         try:
-            outcome = change.change.apply(self._configs_of(change.table))
+            configs = self._configs_of(change.table)
+            outcome = change.change.apply(configs)
         except SteleError as error:  # the table is gone
             change.done(error)
             return False
         if isinstance(outcome, Refused):
             change.done(outcome)
             return False
+        outcome = _over(outcome, configs)
         outcome.check()
         if outcome.is_empty:
             change.publish(outcome)
@@ -112,12 +115,24 @@ class ConfigWriter:
             change.publish(edit)
             change.done(edit)
             return
-        if not isinstance(error, NOTHING_WAS_SAVED):
+        if isinstance(error, TabletNotServing):
+            with self._lock:
+                self._dead = error
+        elif not isinstance(error, NOTHING_WAS_SAVED):
             with self._lock:
                 self._dead = Unavailable(
                     f"a config could not be saved and its state is unknown until a restart: {error}"
                 )
         change.done(error)
+
+
+def _over(edit: ConfigEdit, configs: Configs) -> ConfigEdit:
+    """The edit, with what is known to be in the rows that it writes."""
+    by_end = {config.rows.end: config for config in configs.values()}
+    replaced = (by_end.get(config.rows.end) for config in edit.written)
+    gone = {config.id for config in edit.removed}
+    known = tuple(x for x in replaced if x is not None and x.id not in gone)
+    return replace(edit, replaced=known)
 
 
 class _Step:

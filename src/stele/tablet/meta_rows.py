@@ -27,11 +27,14 @@ from stele.storage.references import (
     encode_marks,
     encode_references,
 )
-from stele.tablet.config import ConfigEdit, HiddenImport, TabletConfig
+from stele.tablet.config import ConfigEdit, HiddenImport, Stamp, TabletConfig
 
 META_FAMILIES = ("first", "tablet", "location", "log", "fragments", "marks", "clock", "imports")
 FIRST_COLUMN = ("first", b"")
 """Family and qualifier of a tablet's first row."""
+
+TABLET_COLUMN = ("tablet", b"")
+"""Of what does not fit a column of its own, the stamp among it."""
 
 _TABLE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
@@ -95,7 +98,7 @@ def _columns(config: TabletConfig) -> list[tuple[str, bytes, bytes]]:
     )
     columns = [
         (*FIRST_COLUMN, config.rows.start),
-        ("tablet", b"", msgspec.json.encode(identity)),
+        (*TABLET_COLUMN, msgspec.json.encode(identity)),
         ("marks", b"", encode_marks(config.marks)),
         ("clock", b"", b"%d" % config.clock),
     ]
@@ -116,6 +119,15 @@ def _columns(config: TabletConfig) -> list[tuple[str, bytes, bytes]]:
     return columns
 
 
+def stamp_of(value: bytes, key: bytes) -> Stamp:
+    """The stamp in the column ``TABLET_COLUMN`` of a META row."""
+    try:
+        identity = msgspec.json.decode(value, type=_Identity)
+    except msgspec.DecodeError as error:
+        raise Corruption(f"META row {key!r} cannot be read: {error}") from error
+    return Stamp(identity.epoch, identity.revision)
+
+
 def config_from_cells(key: bytes, cells: Sequence[Cell]) -> TabletConfig:
     """The config a META row holds. META is input like any other, so all of it is checked."""
     config = loose_config(key, cells)
@@ -131,7 +143,7 @@ def loose_config(key: bytes, cells: Sequence[Cell]) -> TabletConfig:
     where = f"META row {key!r}"
     values = {(cell.family, cell.qualifier): cell.value for cell in cells}
     try:
-        identity = msgspec.json.decode(values["tablet", b""], type=_Identity)
+        identity = msgspec.json.decode(values[TABLET_COLUMN], type=_Identity)
         references = [
             reference
             for (family, _), value in sorted(values.items())

@@ -1,7 +1,8 @@
 """A META table as the place where configs are kept: saving edits, reading them back.
 
 META tables are tables like all others, served by an engine of their own, so that nothing a user
-does to the rest can block them.
+does to the rest can block them. A save reads the stamps of its rows, compares them, and commits on
+the condition that no row has changed since: compared and written in one step.
 """
 
 from __future__ import annotations
@@ -9,23 +10,38 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 
-from stele.errors import SteleError
+from stele.errors import StaleRow, SteleError
 from stele.kernels.resolve import ReadView, merge_resolve
 from stele.kernels.sources import Source
 from stele.model.cells import Cell, batch_to_cells
+from stele.model.columns import ColumnSelection
 from stele.model.groups import Group
+from stele.model.predicates import CellSpec
 from stele.model.ranges import RowRange
+from stele.model.row import newest_values
 from stele.model.schema import Schema
 from stele.storage.references import file_references
-from stele.tablet.config import ConfigEdit, TabletConfig
-from stele.tablet.config_store import ConfigStore, Saved
+from stele.tablet.config import ConfigEdit, Stamp, TabletConfig
+from stele.tablet.config_store import ConfigStore, Saved, check_stamps
 from stele.tablet.engine import Engine
-from stele.tablet.meta_rows import META_FAMILIES, config_from_cells, edit_batch, table_rows
+from stele.tablet.meta_rows import (
+    META_FAMILIES,
+    TABLET_COLUMN,
+    config_from_cells,
+    edit_batch,
+    meta_key,
+    stamp_of,
+    table_rows,
+)
+from stele.tablet.pending import KnownCommit, PendingCommit
+from stele.tablet.point_reads import PointReads
 
 META0 = "META0"
 """The root: one tablet that never splits. Its own config is in the root file."""
 META1 = "META1"
 """Its tablets' configs are in META0; those of all other tables are here."""
+
+STAMPS = CellSpec(columns=ColumnSelection.parse(["tablet:"]))
 
 META_SCHEMA = Schema([Group("meta", families=META_FAMILIES)])
 
@@ -55,10 +71,11 @@ class MetaTable:
     def __init__(self, engine: Engine, table: str):
         self._engine = engine
         self._table = table
+        self._reads = PointReads(engine)
 
     def save(self, edit: ConfigEdit, done: Saved) -> None:
         try:
-            pending = self._engine.apply(self._table, edit_batch(edit))
+            pending = self._commit(edit)
         except SteleError as error:
             done(error)
             return
@@ -67,7 +84,31 @@ class MetaTable:
     def save_now(self, edit: ConfigEdit) -> None:
         """Save, and return when it is durable."""
         if not edit.is_empty:
+            edit.check()
+            self._commit(edit).wait()
+
+    def overwrite(self, edit: ConfigEdit) -> None:
+        """Save whatever is there: for repairs, which have looked at META and are alone with it."""
+        if not edit.is_empty:
             self._engine.apply(self._table, edit_batch(edit)).wait()
+
+    def _commit(self, edit: ConfigEdit) -> PendingCommit | KnownCommit:
+        rows = {
+            meta_key(config.table, config.rows.end) for config in (*edit.removed, *edit.written)
+        }
+        batch = edit_batch(edit)
+        while True:
+            txn = self._engine.committed_txn
+            check_stamps({row: self._stamp(row, txn) for row in sorted(rows)}, edit)
+            try:
+                return self._engine.apply(self._table, batch, max_txn=txn)
+            except StaleRow:
+                continue  # somebody else was faster: look again
+
+    def _stamp(self, row: bytes, txn: int) -> Stamp | None:
+        view = self._engine.table(self._table).view(for_a_read=False)
+        value = newest_values(self._reads.read(view, row, STAMPS, txn)).get(TABLET_COLUMN)
+        return None if value is None else stamp_of(value, row)
 
     def configs(self, table: str, at: int | None = None) -> tuple[TabletConfig, ...]:
         """The tablets of one table in row order, as they were at a txn; now, by default."""

@@ -85,7 +85,7 @@ def break_a_split(path: Path) -> None:
     whole = next(iter(backend.store.meta1.configs(backend.table("users").id)))
     edit = SplitTablet(whole.id, b"d", "low", "high").apply({whole.id: whole})
     assert isinstance(edit, ConfigEdit)
-    backend.store.meta1.save_now(ConfigEdit(written=(edit.written[0],)))
+    backend.store.meta1.overwrite(ConfigEdit(written=(edit.written[0],)))
     backend.close()
 
 

@@ -85,7 +85,7 @@ def test_m27_half_a_split_with_only_the_lower_row_is_mended() -> None:
     backend = store()
     expected = values(backend.table("users"))
     _, lower, _ = halves(backend)
-    backend.store.meta1.save_now(ConfigEdit(written=(lower,)))
+    backend.store.meta1.overwrite(ConfigEdit(written=(lower,)))
     check_repair(after_a_kill(backend), Kind.HALF_SPLIT, expected)
 
 
@@ -94,7 +94,7 @@ def test_m28_half_a_split_with_only_the_upper_row_is_mended() -> None:
     expected = values(backend.table("users"))
     whole, _, upper = halves(backend)
     assert upper.rows.end == whole.rows.end, "M18: the upper part is written over the whole"
-    backend.store.meta1.save_now(ConfigEdit(written=(upper,)))
+    backend.store.meta1.overwrite(ConfigEdit(written=(upper,)))
     check_repair(after_a_kill(backend), Kind.FIRST_ROW_NOT_EMPTY, expected)
 
 
@@ -122,7 +122,7 @@ def check_repair(world: World, kind: Kind, expected: dict[tuple[bytes, str], byt
 def test_a_repair_can_be_taken_back() -> None:
     backend = store()
     _, lower, _ = halves(backend)
-    backend.store.meta1.save_now(ConfigEdit(written=(lower,)))
+    backend.store.meta1.overwrite(ConfigEdit(written=(lower,)))
     world = after_a_kill(backend)
     (file,) = check_store(world, repair=True).undo_files
     report = undo_repair(world, file)
@@ -134,7 +134,7 @@ def test_a_repair_can_be_taken_back() -> None:
 def test_a_repair_is_not_taken_back_from_under_a_tablet_that_was_served_since() -> None:
     backend = store()
     whole, _, upper = halves(backend)
-    backend.store.meta1.save_now(ConfigEdit(written=(upper,)))
+    backend.store.meta1.overwrite(ConfigEdit(written=(upper,)))
     world = after_a_kill(backend)
     (file,) = check_store(world, repair=True).undo_files
     open_backend(world).close()
@@ -151,7 +151,7 @@ def test_a_repair_of_meta_itself_stays() -> None:
     (meta1,) = backend.store.meta0.configs(META1)
     edit = SplitTablet(meta1.id, b"t5", "low", "high").apply({meta1.id: meta1})
     assert isinstance(edit, ConfigEdit)
-    backend.store.meta0.save_now(ConfigEdit(written=(edit.written[0],)))
+    backend.store.meta0.overwrite(ConfigEdit(written=(edit.written[0],)))
     world = after_a_kill(backend)
     (file,) = check_store(world, repair=True).undo_files
     with pytest.raises(Conflict, match="META itself"):
@@ -161,7 +161,7 @@ def test_a_repair_of_meta_itself_stays() -> None:
 def test_rows_of_a_table_that_was_never_in_the_catalog_are_cleared_away() -> None:
     backend = store()
     stray = TabletConfig("x.1", "t00000099", RowRange(), log=backend.store.user.log_directory)
-    backend.store.meta1.save_now(ConfigEdit(written=(stray,)))
+    backend.store.meta1.overwrite(ConfigEdit(written=(stray,)))
     world = after_a_kill(backend)
     report = check_store(world)
     assert kinds(report) == {Kind.UNKNOWN_TABLE}
@@ -173,7 +173,7 @@ def test_what_is_ambiguous_is_left_alone() -> None:
     backend = store()
     table = backend.table("users")
     config = config_of(table, b"z")
-    backend.store.meta1.save_now(ConfigEdit(removed=(config,)))
+    backend.store.meta1.overwrite(ConfigEdit(removed=(config,)))
     world = after_a_kill(backend)
     report = check_store(world, repair=True)
     assert Kind.NO_LAST_TABLET in kinds(report)
@@ -187,9 +187,9 @@ def test_tablets_of_meta_itself_are_mended_first() -> None:
     (meta1,) = backend.store.meta0.configs(META1)
     edit = SplitTablet(meta1.id, b"t5", "low", "high").apply({meta1.id: meta1})
     assert isinstance(edit, ConfigEdit)
-    backend.store.meta0.save_now(ConfigEdit(written=(edit.written[0],)))
+    backend.store.meta0.overwrite(ConfigEdit(written=(edit.written[0],)))
     _, lower, _ = halves(backend)
-    backend.store.meta1.save_now(ConfigEdit(written=(lower,)))
+    backend.store.meta1.overwrite(ConfigEdit(written=(lower,)))
     world = after_a_kill(backend)
     report = check_store(world)
     assert [step.finding.table for step in report.plan.steps] == [META1]
@@ -204,7 +204,7 @@ def test_a_crash_during_repair_is_repaired(place: str) -> None:
     backend = store()
     expected = values(backend.table("users"))
     _, lower, _ = halves(backend)
-    backend.store.meta1.save_now(ConfigEdit(written=(lower,)))
+    backend.store.meta1.overwrite(ConfigEdit(written=(lower,)))
     world = after_a_kill(backend)
     with armed(place, crash()), pytest.raises(SimulatedCrash):
         check_store(world, repair=True)

@@ -11,10 +11,20 @@ from stele.cluster.store import LOG_DIRECTORY, Store
 from stele.env.failpoints import SimulatedCrash, armed, crash
 from stele.env.memory import MemoryClock
 from stele.env.memory_fs import MemoryFileSystem
-from stele.errors import Corruption, DirectoryInUse, StorageFailed, Unavailable
+from stele.errors import (
+    Corruption,
+    DirectoryInUse,
+    SteleError,
+    StorageFailed,
+    TabletNotServing,
+    Unavailable,
+)
 from stele.model.ranges import RowRange
 from stele.storage.fragment_options import FragmentOptions
+from stele.tablet.changes import RaiseFloor
 from stele.tablet.config import ConfigEdit
+from stele.tablet.config_store import RootFile
+from stele.tablet.flush import Flush
 from stele.tablet.fragment_store import FRAGMENT_DIRECTORY
 from stele.tablet.gc import TRASH_DIRECTORY
 from stele.tablet.meta_rows import check_tiling
@@ -161,7 +171,7 @@ def test_m19_m20_a_hole_in_meta_stops_the_collector_and_the_next_open() -> None:
     table = backend.table("t")
     table.flush()
     lower, _ = backend.store.meta1.configs(table.id)
-    backend.store.meta1.save_now(ConfigEdit(removed=(lower,)))
+    backend.store.meta1.overwrite(ConfigEdit(removed=(lower,)))
     with pytest.raises(Corruption, match="gap"):
         backend.store.collect_garbage()
     with pytest.raises(Corruption, match="gap"):
@@ -172,7 +182,7 @@ def test_m20_a_table_without_any_row_in_meta_is_a_hole_too() -> None:
     backend = filled()
     table = backend.table("t")
     table.flush()
-    backend.store.meta1.save_now(ConfigEdit(removed=backend.store.meta1.configs(table.id)))
+    backend.store.meta1.overwrite(ConfigEdit(removed=backend.store.meta1.configs(table.id)))
     with pytest.raises(Corruption, match="has no tablet from b''"):
         backend.store.collect_garbage()
 
@@ -181,7 +191,7 @@ def test_m27_an_overlap_in_meta_is_named_when_the_store_is_opened() -> None:
     backend = filled()
     _, upper = backend.store.meta1.configs(backend.table("t").id)
     wider = replace(upper, rows=RowRange(b"c"))
-    backend.store.meta1.save_now(ConfigEdit(written=(wider,)))
+    backend.store.meta1.overwrite(ConfigEdit(written=(wider,)))
     with pytest.raises(Corruption, match="overlap"):
         reopened(backend)
 
@@ -199,3 +209,60 @@ def test_a_closed_store_collects_nothing() -> None:
     backend.close()
     with pytest.raises(Unavailable):
         backend.store.collect_garbage()
+
+
+def paused_and_succeeded() -> tuple[EmbeddedBackend, EmbeddedBackend]:
+    """An owner that stands still while the file system loses its lock, and the next owner."""
+    older = filled()
+    older.table("t").flush()
+    older.store.lock.release()
+    newer = open_backend(memory_world(files_of(older).attached()))
+    put(newer.table("t"), b"b", b"newer")
+    newer.table("t").flush()
+    return older, newer
+
+
+def test_an_owner_that_lost_the_directory_overwrites_nothing_of_its_successor() -> None:
+    """Its logs are sealed and gone, and META holds a greater epoch than its own."""
+    older, newer = paused_and_succeeded()
+    before = newer.store.meta1.all_configs()
+    root = RootFile(files_of(newer)).load()
+    with pytest.raises(TabletNotServing):
+        put(older.table("t"), b"a", b"too late")
+    with pytest.raises(SteleError):
+        older.create_table("mine", TWO_GROUPS)
+    ended: list[SteleError | None] = []
+    for name in (META0, META1):
+        Flush.start(older.store.meta, older.store.meta.table(name), ended.append)
+    with pytest.raises(TabletNotServing, match="owns the directory"):
+        older.store.collect_garbage()
+    assert newer.store.meta1.all_configs() == before
+    assert RootFile(files_of(newer)).load() == root
+    assert values(newer.table("t")) == {**EXPECTED, (b"b", "f"): b"newer"}
+    assert values(reopened(newer).table("t")) == {**EXPECTED, (b"b", "f"): b"newer"}
+
+
+def test_a_root_of_a_greater_epoch_is_not_replaced_by_a_flush_of_meta0() -> None:
+    """The one thing of META that both owners would write to: compared before it is replaced."""
+    older, newer = paused_and_succeeded()
+    root = RootFile(files_of(newer)).load()
+    (config,) = older.store.meta.table(META0).layout.tablets
+    answers: list[object] = []
+    change = RaiseFloor(config.rows, 5)
+    older.store.meta.change(older.store.meta.table(META0), change, answers.append)
+    (answer,) = answers
+    assert isinstance(answer, TabletNotServing)
+    assert older.store.meta.config_writer.failure is answer, "it changes nothing any more"
+    assert RootFile(files_of(newer)).load() == root
+
+
+def test_every_owner_has_a_greater_epoch_than_the_one_before() -> None:
+    backend = filled()
+    epochs = []
+    for _ in range(3):
+        epochs.append({config.epoch for config in backend.store.meta1.all_configs()})
+        assert RootFile(files_of(backend)).load().epoch == backend.store.session.id
+        backend = reopened(backend)
+    assert all(len(one) == 1 for one in epochs)
+    assert sorted(epochs, key=max) == epochs
+    assert len({max(one) for one in epochs}) == 3

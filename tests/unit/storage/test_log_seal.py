@@ -120,6 +120,9 @@ def test_the_old_writer_is_told() -> None:
     fs.mkdir(DIRECTORY)
     fence = seal_fence(fs, DIRECTORY)
     fence()
+    gone = seal_fence(fs, "log/gone")
+    with pytest.raises(TabletNotServing, match="is over"):
+        gone()
     assert not is_sealed(fs, DIRECTORY)
     seal(fs.attached(), DIRECTORY, "test")
     assert is_sealed(fs, DIRECTORY)

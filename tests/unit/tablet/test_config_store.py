@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from stele.env.failpoints import SimulatedCrash, armed, crash
 from stele.env.faults import Call, Failure, Fault, Faults
 from stele.env.memory_fs import MemoryFileSystem
-from stele.errors import Corruption, SteleError, StorageFailed
+from stele.errors import (
+    Corruption,
+    DirectoryInUse,
+    SteleError,
+    StorageFailed,
+    TabletNotServing,
+)
 from stele.model.column_set import ALL_COLUMNS
 from stele.model.ranges import RowRange
 from stele.storage.references import FlushMark, Reference
 from stele.tablet.config import ConfigEdit, TabletConfig
-from stele.tablet.config_store import AFTER_ROOT_SAVE, BEFORE_ROOT_SAVE, ROOT_FILE, RootFile
+from stele.tablet.config_store import (
+    AFTER_ROOT_SAVE,
+    BEFORE_ROOT_SAVE,
+    ROOT_FILE,
+    ROOT_LOCK,
+    RootFile,
+)
 from tests.unit.tablet.engine_support import cell, fragment, new_store
 
 INFO = fragment(new_store(), [cell(b"a")])
@@ -23,13 +37,14 @@ ROOT = TabletConfig(
     references=(Reference(INFO),),
     marks=(FlushMark(RowRange(), ALL_COLUMNS, 4),),
     log="log/s1.meta",
+    revision=1,
 )
 OLD = TabletConfig("META0.1", "META0", RowRange(), log="log/s0.meta")
 
 
-def save(root: RootFile, config: TabletConfig) -> SteleError | None:
+def save(root: RootFile, config: TabletConfig, *replaced: TabletConfig) -> SteleError | None:
     answers: list[SteleError | None] = []
-    root.save(ConfigEdit(written=(config,)), answers.append)
+    root.save(ConfigEdit(written=(config,), replaced=replaced), answers.append)
     (answer,) = answers
     return answer
 
@@ -48,8 +63,31 @@ def test_t63_a_crash_leaves_the_old_root_or_the_new_one(name: str, found: Tablet
     files = MemoryFileSystem()
     save(RootFile(files), OLD)
     with armed(name, crash()), pytest.raises(SimulatedCrash):
-        save(RootFile(files), ROOT)
+        save(RootFile(files), ROOT, OLD)
     assert RootFile(files.crash_image()).load() == found
+
+
+def test_an_owner_that_is_none_any_more_does_not_overwrite_the_root() -> None:
+    files = MemoryFileSystem()
+    root = RootFile(files)
+    assert save(root, OLD) is None
+    successor = replace(OLD, epoch=1, log="log/s9.meta")
+    assert save(root, successor, OLD) is None
+    for known in ((OLD,), (), (replace(successor, revision=5),)):
+        answer = save(root, ROOT, *known)
+        assert isinstance(answer, TabletNotServing)
+        assert "nothing was saved" in str(answer)
+    assert root.load() == successor
+
+
+def test_the_root_is_compared_and_replaced_in_one_step() -> None:
+    """Whoever else does so at this moment holds the lock of the file."""
+    files = MemoryFileSystem()
+    root = RootFile(files)
+    with files.lock_exclusive(ROOT_LOCK):
+        assert isinstance(save(root, OLD), DirectoryInUse)
+    assert not root.exists()
+    assert save(root, OLD) is None
 
 
 def test_a_save_that_fails_is_answered_with_the_reason() -> None:

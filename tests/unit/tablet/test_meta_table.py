@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+from contextlib import suppress
 from dataclasses import replace
+
+import pytest
 
 from stele.cluster.store import Store
 from stele.env.memory_fs import MemoryFileSystem
-from stele.errors import SteleError, StorageFailed
+from stele.errors import SteleError, StorageFailed, TabletNotServing
 from stele.model.ranges import EVERYTHING, RowRange
 from stele.storage.references import Reference
 from stele.tablet.changes import JoinTablets, SplitTablet
@@ -60,7 +64,7 @@ def test_a_config_is_replaced_whole() -> None:
     full = replace(CONFIG, references=(Reference(info),), location="here")
     store.meta1.save_now(ConfigEdit(written=(full,)))
     bare = replace(CONFIG, log=None, revision=1)
-    store.meta1.save_now(ConfigEdit(written=(bare,)))
+    store.meta1.save_now(ConfigEdit(written=(bare,), replaced=(full,)))
     assert store.meta1.configs(TABLE) == (bare,)
 
 
@@ -81,7 +85,8 @@ def test_meta_is_read_as_it_was_at_a_txn_also_from_fragments() -> None:
     store = new_meta()
     store.meta1.save_now(ConfigEdit(written=(CONFIG,)))
     before = store.meta.durable_txn
-    store.meta1.save_now(ConfigEdit(written=(replace(CONFIG, revision=7),)))
+    later = replace(CONFIG, revision=7)
+    store.meta1.save_now(ConfigEdit(written=(later,), replaced=(CONFIG,)))
     for _ in range(2):
         assert store.meta1.configs(TABLE, before) == (CONFIG,)
         assert store.meta1.configs(TABLE)[0].revision == 7
@@ -111,6 +116,68 @@ def test_an_edit_that_cannot_be_saved_is_answered() -> None:
     answers: list[SteleError | None] = []
     store.meta1.save(ConfigEdit(written=(CONFIG,)), answers.append)
     assert answers == [store.meta.failure]
+
+
+def refused(store: Store, edit: ConfigEdit) -> str:
+    before = store.meta1.all_configs()
+    with pytest.raises(TabletNotServing, match="written by another owner") as error:
+        store.meta1.save_now(edit)
+    assert store.meta1.all_configs() == before, "nothing was saved"
+    return str(error.value)
+
+
+def test_a_save_names_the_writing_that_it_overwrites() -> None:
+    """Conditional on epoch and revision: whoever knows another one is refused."""
+    store = new_meta()
+    first = replace(CONFIG, epoch=4, revision=2)
+    refused(store, ConfigEdit(written=(replace(first, revision=3),), replaced=(first,)))
+    store.meta1.save_now(ConfigEdit(written=(first,)))
+    told = refused(store, ConfigEdit(written=(first,)))
+    assert "4 and 2, not none" in told
+    for known in (
+        replace(first, revision=1),
+        replace(first, epoch=3, revision=2),
+        replace(first, epoch=3, revision=99),
+    ):
+        new = replace(known, revision=known.revision + 1)
+        refused(store, ConfigEdit(written=(new,), replaced=(known,)))
+        refused(store, ConfigEdit(removed=(known,)))
+    store.meta1.save_now(ConfigEdit(written=(replace(first, epoch=5),), replaced=(first,)))
+    refused(store, ConfigEdit(written=(replace(first, revision=3),), replaced=(first,)))
+
+
+def test_of_one_edit_all_rows_are_as_it_knows_them_or_nothing_is_saved() -> None:
+    store = new_meta()
+    lower = TabletConfig("l", TABLE, RowRange(b"", b"m"))
+    upper = TabletConfig("u", TABLE, RowRange(b"m"))
+    store.meta1.save_now(ConfigEdit(written=(lower, upper)))
+    stale = replace(upper, epoch=1)
+    join = JoinTablets("l", "u", "j").apply(by_id([lower, stale]))
+    assert isinstance(join, ConfigEdit)
+    refused(store, join)
+
+
+def test_saves_of_two_threads_are_each_made_from_the_one_before() -> None:
+    """Read, compared and written in one step: of two edits of one writing only one is taken."""
+    store = new_meta()
+    store.meta1.save_now(ConfigEdit(written=(CONFIG,)))
+    wins: list[int] = []
+
+    def change() -> None:
+        for _ in range(20):
+            (known,) = store.meta1.configs(TABLE)
+            new = replace(known, revision=known.revision + 1)
+            with suppress(TabletNotServing):
+                store.meta1.save_now(ConfigEdit(written=(new,), replaced=(known,)))
+                wins.append(new.revision)
+
+    threads = [threading.Thread(target=change) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(wins) == list(range(1, len(wins) + 1)), "no writing was made twice"
+    assert store.meta1.configs(TABLE)[0].revision == len(wins)
 
 
 def test_an_empty_edit_writes_nothing() -> None:
