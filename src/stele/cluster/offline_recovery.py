@@ -67,7 +67,12 @@ class OfflineRecovery:
             table.adopted(references.get(table.table, ()), clock, log=None)
             for table in self._tables
         )
-        self._meta1.save_now(ConfigEdit(written=tuple(c for configs in adopted for c in configs)))
+        self._meta1.save_now(
+            ConfigEdit(
+                written=tuple(config for configs in adopted for config in configs),
+                replaced=tuple(config for table in self._tables for config in table.configs),
+            )
+        )
         failpoint(AFTER_SAVE)
         return clock
 
