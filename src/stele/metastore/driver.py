@@ -79,9 +79,13 @@ Convert = Callable[[Any], Any]
 
 
 class Driver:
-    """One node with its state, its watchers and those who wait. One thread at a time."""
+    """One node with its state, its watchers and those who wait. One thread at a time.
 
-    def __init__(self, member: Member, shell: Shell) -> None:
+    Nobody waits at a follower for its state to change, but the leader waits for its log. So a shell
+    may have entries put off there until it has written and told what there was: ``catch_up``.
+    """
+
+    def __init__(self, member: Member, shell: Shell, *, puts_off: bool = False) -> None:
         self.node = member.node
         self.machine = member.machine
         self.hub = WatchHub()
@@ -89,6 +93,8 @@ class Driver:
         self._member = member
         self.locks = LockWaiters()
         self._shell = shell
+        self._puts_off = puts_off
+        self._put_off: tuple[Entry, ...] = ()
         self._request = 0
         self._alarms = AlarmWatch()
         self._waiting: dict[int, tuple[Waiter, Convert]] = {}
@@ -202,10 +208,25 @@ class Driver:
 
     def turn(self) -> None:
         """Do all that there is to do now, and what follows from how that went."""
-        while (todo := self.node.take()) is not None:
-            self._carry_out(todo)
-            if not self.node.has_news:
-                return
+        while self.step():
+            pass
+
+    def step(self) -> bool:
+        """Do what there is to do now; whether something follows from how that went."""
+        todo = self.node.take()
+        if todo is None:
+            return False
+        self._carry_out(todo)
+        return self.node.has_news
+
+    def catch_up(self) -> bool:
+        """Apply what was put off; whether there was something. Before anything else is handed in:
+        an image of a later state must not get in between."""
+        if not self._put_off:
+            return False
+        put_off, self._put_off = self._put_off, ()
+        self._apply(put_off)
+        return True
 
     def _carry_out(self, todo: e.Instructions) -> None:
         shell = self._shell
@@ -214,7 +235,10 @@ class Driver:
         if todo.persist or todo.cut_log is not None:
             shell.persist(todo.persist, todo.cut_log)
         if todo.apply:
-            self._apply(todo)
+            if self._put_off or (self._puts_off and not self.node.leads):
+                self._put_off += todo.apply
+            else:
+                self._apply(todo.apply)
         for answer in todo.answers:
             self._answer(answer.request, answer.value)
         for refusal in todo.refusals:
@@ -238,9 +262,11 @@ class Driver:
         if todo.stop is not None:
             shell.stopped(todo.stop)
 
-    def _apply(self, todo: e.Instructions) -> None:
-        effects = self.machine.apply(payloads(todo.apply))
-        self.node.handle(e.Applied(todo.apply, tuple(effects), self._is_over_quota()))
+    def _apply(self, entries: tuple[Entry, ...]) -> None:
+        effects = self.machine.apply(payloads(entries))
+        self.node.handle(e.Applied(entries, effects, self._is_over_quota()))
+        for answer in self.node.take_answers():
+            self._answer(answer.request, answer.value)
         is_watched = len(self.hub) > 0
         for effect in effects:
             if is_watched and effect.changes:

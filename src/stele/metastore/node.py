@@ -153,6 +153,10 @@ class Node:
             self._serve_reads()
         return self._out.take(ready, self.core.leader)
 
+    def take_answers(self) -> list[e.Answer]:
+        """Answers that are due, ahead of everything else that ``take`` would give."""
+        return self._out.take_answers()
+
     def _last_words(self, reason: str) -> e.Instructions | None:
         if self._stop_told:
             return None

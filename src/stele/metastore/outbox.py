@@ -102,6 +102,11 @@ class Outbox:
         self._clear(keep_report=leader == NOBODY)
         return instructions
 
+    def take_answers(self) -> list[Answer]:
+        """The answers alone."""
+        answers, self.answers = self.answers, []
+        return answers
+
     def _clear(self, *, keep_report: bool) -> None:
         for collected in (self.send, self.answers, self.refusals, self.reads, self.send_images):
             collected.clear()

@@ -79,7 +79,7 @@ class NodeServer:
         self.cluster = member.identity.cluster
         self.address = options.address or options.listen
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="metastore")
-        self.driver = Driver(member, self)
+        self.driver = Driver(member, self, puts_off=True)
         self._worker = LogWorker(self.node, member.log, self.driver)
         self._log_runner = LogRunner(self._loop, clock, self._job_done, self.wake)
         self._peers = Peers(
@@ -159,7 +159,7 @@ class NodeServer:
         carried out too. Meanwhile the turn stays due, so that nothing asks for another."""
         try:
             self._carry_out()
-            while self._log_runner.run_here():
+            while self._log_runner.run_here() or self.driver.catch_up():
                 self._carry_out()
         except Exception:
             # Instructions were lost on the way: what this node would say now may be wrong.
@@ -172,7 +172,8 @@ class NodeServer:
         self._peers.follow(self.driver.node.core.membership)
         self._server.begin_turn()
         try:
-            self.driver.turn()
+            while self.driver.step():
+                self._server.write_answers()
         finally:
             self._server.end_turn()
 

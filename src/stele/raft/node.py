@@ -178,7 +178,7 @@ class RaftNode:
         s.log.ledger.acknowledge(number)
         if s.role is Role.CANDIDATE and s.log.ledger.durable_term == s.term:
             election.note_vote(s, s.id, granted=True)
-        elif s.role is Role.LEADER:
+        elif s.role is Role.LEADER and replication.persisted_here(s) > s.log.commit:
             replication.advance_commit(s)
 
     def applied(self, index: int) -> None:

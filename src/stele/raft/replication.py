@@ -110,8 +110,10 @@ def handle_accepted(s: RaftState, m: AppendAccepted) -> None:
         raise Corruption(f"node {m.source} acknowledges {m.index}, log ends at {s.log.last_index}")
     progress.recently_active = True
     if progress.accept(m.index, s.log.first_index):
-        offer_leadership(s)
-        advance_commit(s)
+        if s.transfer_target != NOBODY:
+            offer_leadership(s)
+        if m.index > s.log.commit:
+            advance_commit(s)
 
 
 def handle_rejected(s: RaftState, m: AppendRejected) -> None:

@@ -149,6 +149,10 @@ class Server:
     def end_turn(self) -> None:
         """Write all answers that were gathered, now."""
         self._in_turn = False
+        self.write_answers()
+
+    def write_answers(self) -> None:
+        """The same within a turn, before something that takes long."""
         if self._answered:
             answered, self._answered = self._answered, {}
             for session in answered:
@@ -303,7 +307,7 @@ class ServerSession(Session):
             result.add_done_callback(lambda done: self._answer_later(call, binding, done))
         else:
             self._respond(call, binding, result)
-            self.touch()
+            self.write_if_enough()  # the rest is written when all that has come is carried out
 
     def _answer_deferred(self, call: Call, binding: Binding, done: Deferred) -> None:
         if done.error is not None:

@@ -117,6 +117,10 @@ class Session(abc.ABC):
         if not self._flush_due:
             self._flush_due = True
             self._loop.call_soon(self.flush)
+        self.write_if_enough()
+
+    def write_if_enough(self) -> None:
+        """Something was queued in a turn that flushes anyway: write it now if there is enough."""
         connection = self.connection
         if connection is not None and connection.outbox_bytes >= WRITE_AT_BYTES:
             self._write()

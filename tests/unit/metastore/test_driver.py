@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import pytest
 
 from stele.client.metastore_inline import LocalAnswer
@@ -52,3 +54,28 @@ def test_beginning_again_tells_all_who_wait() -> None:
     driver.begin_again(home.node._member, OutOfSpace("full"))
     with pytest.raises(OutOfSpace):
         waiter.__await__().send(None)
+
+
+def test_a_leader_applies_at_once_and_answers_before_it_looks_further() -> None:
+    home = Home()
+    driver = home.node.driver
+    driver._puts_off = True
+    home.ms.put("/a", b"1")
+    assert not driver.catch_up(), "somebody waits here"
+
+
+def test_who_follows_puts_entries_off_until_told_and_keeps_their_order() -> None:
+    home = Home()
+    driver = home.node.driver
+    driver._puts_off = True
+    first, second = driver.machine.applied_index + 1, driver.machine.applied_index + 2
+    with mock.patch.object(type(driver.node), "leads", False):
+        driver._carry_out(e.Instructions(apply=(Entry(1, first, EntryKind.NOOP, b""),)))
+    driver._carry_out(e.Instructions(apply=(Entry(1, second, EntryKind.NOOP, b""),)))
+    assert driver.machine.applied_index == first - 1
+    with mock.patch.object(driver.node, "handle") as handle:
+        assert driver.catch_up()
+        assert not driver.catch_up()
+    assert driver.machine.applied_index == second
+    (applied,) = handle.call_args.args
+    assert [entry.index for entry in applied.entries] == [first, second]

@@ -95,3 +95,16 @@ def test_what_nobody_waits_for_is_dropped_once() -> None:
     out.answer(1, "another request of that number")
     assert out.reads == [ServeReads((4,), 9)]
     assert len(out.answers) == 1
+
+
+def test_answers_can_be_taken_ahead_of_the_rest() -> None:
+    out = Outbox()
+    out.answer(1, "one")
+    out.refuse(2, Unavailable("no"))
+    assert [answer.request for answer in out.take_answers()] == [1]
+    assert not out.take_answers()
+    instructions = out.take(None, 1)
+    assert instructions is not None
+    assert [refusal.request for refusal in instructions.refusals] == [2]
+    assert not instructions.answers
+    assert out.take(None, 1) is None
