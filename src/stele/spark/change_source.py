@@ -14,7 +14,6 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructField, StructType
 
-from stele.client.table import Table
 from stele.errors import InvalidArgument
 from stele.spark.change_options import ChangeOptions, ChangeRequest
 from stele.spark.change_stream import ChangeStream
@@ -58,9 +57,8 @@ class ChangesReader(DataSourceReader):  # type: ignore[misc]  # PySpark has no t
         request = options.request()
         with options.address.open() as table:
             since = options.since(table)
-            fields = _fields(request, table, self._schema)
             plan = table.core.backend.pin_changes(since, options.until(), options.lease_us)
-        found = _partitions(plan, since, plan.txn, request, fields)
+        found = _partitions(plan, since, plan.txn, request, self._schema)
         # An empty list would become one partition that nobody made.
         return found or [InputPartition(None)]
 
@@ -126,9 +124,7 @@ class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
         if since >= until:
             return []
         plan = self._stream.plan(since, until)
-        with self._options.address.open() as table:
-            fields = _fields(self._request, table, self._schema)
-        return _partitions(plan, since, until, self._request, fields)
+        return _partitions(plan, since, until, self._request, self._schema)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The lines of one task."""
@@ -144,13 +140,10 @@ class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
             self._stream_of_driver.stop()
 
 
-def _fields(request: ChangeRequest, table: Table, wanted: StructType) -> tuple[str, ...]:
-    return check_fields(request.telling(table.schema).schema, wanted)
-
-
 def _partitions(
-    plan: ReadPlan, since: int, until: int, request: ChangeRequest, fields: tuple[str, ...]
+    plan: ReadPlan, since: int, until: int, request: ChangeRequest, wanted: StructType
 ) -> list[InputPartition]:
+    fields = check_fields(request.telling(plan.schema).schema, wanted)
     tasks = make_change_tasks(plan, since, until, request, os.cpu_count() or 1, fields)
     return [InputPartition(task) for task in tasks]
 
