@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,7 +17,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         from stele import spark as ss
 
         session = ss.session(
-            "local[2]",
+            os.environ.get("STELE_SPARK_MASTER", "local[2]"),
             **{
                 "spark.ui.enabled": "false",
                 "spark.ui.showConsoleProgress": "false",

@@ -27,6 +27,20 @@ TEXT_FORMATS = frozenset({"csv", "json", "xml", "text"})
 FLAT_FORMATS = frozenset({"csv", "text"})
 
 
+_TIMES = {
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
+"""With all digits: what Spark writes by itself ends at milliseconds."""
+
+OPTIONS: Mapping[str, Mapping[str, str]] = {
+    "csv": {"header": "true", **_TIMES},
+    "json": _TIMES,
+    "xml": _TIMES,
+}
+"""Of formats of text, unless others are given: so that an import finds what was there."""
+
+
 @dataclass(frozen=True, slots=True)
 class Exported:
     """What was written."""
@@ -50,14 +64,15 @@ def export(
     """Write a table to ``path`` in a format of Spark's; ``arguments`` are those of :func:`read`.
 
     ``binary`` says what becomes of bytes: ``"utf8"`` by default in formats of text, else they stay
-    what they are. ``options`` are the format's, as ``{"header": "true"}``. What is at ``path``
-    already is an error unless ``mode`` says otherwise.
+    what they are. ``options`` are the format's, as ``{"header": "false"}`` for CSV, which has one
+    otherwise. What is at ``path`` already is an error unless ``mode`` says otherwise.
     """
     rule = check_export(format, mode, binary)
     frame, pin = read_pinned(spark, table, **arguments)
     try:
         text = as_text(frame, format, rule)
-        lines = write_frame(text, path, format, mode, options or {}, table_name(table))
+        given = {**OPTIONS.get(format, {}), **(options or {})}
+        lines = write_frame(text, path, format, mode, given, table_name(table))
     finally:
         KEEPER.release(pin)
     return Exported(path, format, lines)

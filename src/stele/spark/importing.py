@@ -17,7 +17,7 @@ from stele.errors import InvalidArgument
 from stele.model.columns import Column
 from stele.model.key_codec import RAW_KEYS
 from stele.model.schema import Schema
-from stele.spark.exporting import TEXT_FORMATS, BinaryRule, check_export
+from stele.spark.exporting import OPTIONS, TEXT_FORMATS, BinaryRule, check_export
 from stele.spark.load_columns import CELL_PARTS, quoted
 from stele.spark.load_progress import Show
 from stele.spark.loading import Report, bulk_load, read_files
@@ -26,9 +26,6 @@ from stele.spark.spark_types import spark_arrow_type, spark_schema
 
 CELLS = frozenset({"row", *(name for name, _, _ in CELL_PARTS)})
 """Columns that only an export of cells has all of."""
-
-_OPTIONS = {"csv": {"header": "true"}}
-"""Of formats that say little about themselves, unless others are given."""
 
 
 def import_(
@@ -48,7 +45,7 @@ def import_(
     ``options`` say otherwise. Timestamps come back with cells; rows get the time of the import.
     """
     rule = check_export(format, "error", binary)
-    frame = _read(spark, path, format, _OPTIONS.get(format, {}) | dict(options or {}))
+    frame = _read(spark, path, format, {**OPTIONS.get(format, {}), **(options or {})})
     with opened(table) as (handle, _):
         columns = Imported(handle.schema, format in TEXT_FORMATS, rule)
         cells = set(frame.columns) >= CELLS

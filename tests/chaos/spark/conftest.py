@@ -1,4 +1,4 @@
-"""The session of the tests of Spark; with retries of tasks, unless it runs already without."""
+"""The session of all tests of Spark; `make chaos-spark` lets it try tasks again."""
 
 from __future__ import annotations
 

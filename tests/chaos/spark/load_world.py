@@ -36,6 +36,16 @@ def row_key(number: int) -> bytes:
     return b"r%06d" % number
 
 
+def frame(spark: Any, seed: int) -> Any:
+    """The rows of a job in no order; what they hold is of this job only."""
+    return spark.range(0, ROWS, 1, 2).selectExpr(
+        f"concat('r', lpad(CAST((id * 7919) % {ROWS} AS STRING), 6, '0')) AS id",
+        "id AS `info:n`",
+        f"concat('{seed}/', id) AS `info:text`",
+        "CASE WHEN id % 2 = 0 THEN CAST(id AS STRING) END AS `x:y`",
+    )
+
+
 class LoadWorld:
     """One database, one table and one job."""
 
@@ -58,15 +68,6 @@ class LoadWorld:
     def marker(self, name: str) -> str:
         return str(self.directory / f"{name}.marker")
 
-    def frame(self) -> Any:
-        """The rows in no order; what they hold is of this job only."""
-        return self.spark.range(0, ROWS, 1, 2).selectExpr(
-            f"concat('r', lpad(CAST((id * 7919) % {ROWS} AS STRING), 6, '0')) AS id",
-            "id AS `info:n`",
-            f"concat('{self.seed}/', id) AS `info:text`",
-            "CASE WHEN id % 2 = 0 THEN CAST(id AS STRING) END AS `x:y`",
-        )
-
     def loaded(self) -> Cells:
         cells: Cells = {}
         for number in range(ROWS):
@@ -82,7 +83,12 @@ class LoadWorld:
         self.counters["attempts"] += 1
         try:
             return ss.bulk_load(
-                self.spark, self.frame(), self.table, row="id", job_id="job", splits=[]
+                self.spark,
+                frame(self.spark, self.seed),
+                self.table,
+                row="id",
+                job_id="job",
+                splits=[],
             )
         except SteleError as error:
             refused = error
