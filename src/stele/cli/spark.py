@@ -1,10 +1,11 @@
-"""Jobs on Spark over the files of a database: SQL, loads, exports, backups, checks."""
+"""Jobs on Spark over the files of a database: SQL, loads, exports, backups, recoveries, checks."""
 
 from __future__ import annotations
 
 import re
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from stele.cli import exit_codes
@@ -12,7 +13,14 @@ from stele.cli.output import Output
 from stele.cli.spark_changes import changes, configure_changes
 from stele.cli.spark_compact import compact, configure_compact
 from stele.cli.spark_load import configure_import, configure_load, import_files, load
-from stele.cli.tables import add_database, add_reading, open_database, positive
+from stele.cli.spark_recover import configure_recover, recover
+from stele.cli.tables import (
+    add_database,
+    add_reading,
+    database_path,
+    open_database,
+    positive,
+)
 from stele.cli.values import moment, plain, word
 from stele.client.database import Database
 from stele.errors import Corruption, InvalidArgument
@@ -23,7 +31,7 @@ QUIET = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
 def configure(parser: ArgumentParser) -> None:
     """One subcommand for each job."""
     jobs = parser.add_subparsers(dest="job", metavar="JOB", required=True)
-    for name, (run_job, configure_job) in JOBS.items():
+    for name, (run_job, configure_job) in {**JOBS, **OFFLINE_JOBS}.items():
         summary = (run_job.__doc__ or "").splitlines()[0].rstrip(".")
         job = jobs.add_parser(name, help=summary, description=summary)
         job.add_argument("--json", action="store_true", help="print one JSON value")
@@ -34,17 +42,26 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(arguments: Namespace, output: Output) -> int:
     """Run a job in a Spark of its own."""
+    if arguments.job in OFFLINE_JOBS:
+        path = str(database_path(arguments))
+        with _session(arguments) as session:
+            OFFLINE_JOBS[arguments.job][0](session, path, arguments, output)
+    else:
+        with open_database(arguments) as database, _session(arguments) as session:
+            JOBS[arguments.job][0](session, database, arguments, output)
+    return exit_codes.DONE
+
+
+@contextmanager
+def _session(arguments: Namespace) -> Iterator[Any]:
     from stele import spark as ss
 
-    run_job, _ = JOBS[arguments.job]
-    with open_database(arguments) as database:
-        session = ss.session(arguments.master or "local[*]", **QUIET)
-        session.sparkContext.setLogLevel("ERROR")
-        try:
-            run_job(session, database, arguments, output)
-        finally:
-            session.stop()
-    return exit_codes.DONE
+    session = ss.session(arguments.master or "local[*]", **QUIET)
+    session.sparkContext.setLogLevel("ERROR")
+    try:
+        yield session
+    finally:
+        session.stop()
 
 
 def sql(session: Any, database: Database, arguments: Namespace, output: Output) -> None:
@@ -206,3 +223,10 @@ JOBS: dict[str, tuple[Job, Callable[[ArgumentParser], None]]] = {
     "restore": (restore, _configure_restore),
 }
 """What there is to do, and what each takes."""
+
+OfflineJob = Callable[[Any, str, Namespace, Output], None]
+
+OFFLINE_JOBS: dict[str, tuple[OfflineJob, Callable[[ArgumentParser], None]]] = {
+    "recover": (recover, configure_recover),
+}
+"""The same for a database that nobody has open, and that these do not open either."""

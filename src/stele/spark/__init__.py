@@ -19,6 +19,7 @@ from stele.spark.importing import import_
 from stele.spark.loading import Report, bulk_load
 from stele.spark.lookups import lookup_join
 from stele.spark.reading import read, view
+from stele.spark.recovering import RecoverReport, recover
 from stele.spark.sessions import session, setup
 from stele.spark.system_tables import system
 from stele.spark.writing import write
@@ -26,6 +27,7 @@ from stele.spark.writing import write
 __all__ = [
     "CompactProgress",
     "CompactReport",
+    "RecoverReport",
     "Report",
     "backup",
     "bulk_load",
@@ -37,6 +39,7 @@ __all__ = [
     "import_",
     "lookup_join",
     "read",
+    "recover",
     "restore",
     "session",
     "setup",
