@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from stele.client.backend import TableInfo, TabletInfo, Visibility
+from stele.client.waiting import TIMEOUT_US_DEFAULT
 from stele.errors import (
     AlreadyExists,
     Conflict,
@@ -269,7 +270,7 @@ def cell_part(spec: CellSpec, **changes: Any) -> CellSpec:
 
 
 class ModelBackend:
-    """``Backend``. Not for threads."""
+    """``Backend``. Not for threads; nothing here waits, so timeouts say nothing."""
 
     def __init__(self, start_txn: int = 1_000_000) -> None:
         self.clock = start_txn
@@ -301,7 +302,14 @@ class ModelBackend:
             raise TableNotFound(f"there is no table {name!r}{hint}")
         return running[name]
 
-    def create_table(self, name: str, schema: Schema, splits: Sequence[bytes] = ()) -> ModelTable:
+    def create_table(
+        self,
+        name: str,
+        schema: Schema,
+        splits: Sequence[bytes] = (),
+        *,
+        timeout_us: int = TIMEOUT_US_DEFAULT,
+    ) -> ModelTable:
         self.check_open()
         self._check_free(name)
         if not name or "/" in name:
@@ -310,17 +318,19 @@ class ModelBackend:
         self._tables.append(ModelTable(self, f"t{len(self._tables)}", name, schema, borders))
         return self._tables[-1]
 
-    def alter_table(self, name: str, schema: Schema) -> ModelTable:
+    def alter_table(
+        self, name: str, schema: Schema, *, timeout_us: int = TIMEOUT_US_DEFAULT
+    ) -> ModelTable:
         table = self.table(name)
         if schema.version <= table.schema.version:
             raise Conflict(f"the table is at version {table.schema.version}")
         table.schema = schema
         return table
 
-    def drop_table(self, name: str) -> None:
+    def drop_table(self, name: str, *, timeout_us: int = TIMEOUT_US_DEFAULT) -> None:
         self.table(name).dropped = True
 
-    def undrop_table(self, name: str) -> ModelTable:
+    def undrop_table(self, name: str, *, timeout_us: int = TIMEOUT_US_DEFAULT) -> ModelTable:
         self._check_free(name)
         gone = [table for table in self._tables if table.dropped and table.name == name]
         if not gone:
@@ -328,13 +338,17 @@ class ModelBackend:
         gone[-1].dropped = False
         return gone[-1]
 
-    def rename_table(self, name: str, new_name: str) -> ModelTable:
+    def rename_table(
+        self, name: str, new_name: str, *, timeout_us: int = TIMEOUT_US_DEFAULT
+    ) -> ModelTable:
         self._check_free(new_name)
         table = self.table(name)
         table.name = new_name
         return table
 
-    def clone_table(self, name: str, new_name: str) -> ModelTable:
+    def clone_table(
+        self, name: str, new_name: str, *, timeout_us: int = TIMEOUT_US_DEFAULT
+    ) -> ModelTable:
         source = self.table(name)
         clone = self.create_table(new_name, source.schema, source.borders)
         clone.cells, clone.floor = list(source.cells), source.floor

@@ -365,30 +365,39 @@ class AsyncDatabase(AsyncClosing):
         return await self._table(self._database.table, name)
 
     async def create_table(
-        self, name: str, schema: Schema | None = None, splits: Iterable[Key] = ()
+        self,
+        name: str,
+        schema: Schema | None = None,
+        splits: Iterable[Key] = (),
+        *,
+        timeout: Timeout = None,
     ) -> AsyncTable:
         """A new table, cut into tablets at the keys ``splits``."""
-        return await self._table(self._database.create_table, name, schema, splits)
+        return await self._table(self._database.create_table, name, schema, splits, timeout=timeout)
 
-    async def alter_table(self, name: str, schema: Schema) -> AsyncTable:
+    async def alter_table(
+        self, name: str, schema: Schema, *, timeout: Timeout = None
+    ) -> AsyncTable:
         """Give a table another schema."""
-        return await self._table(self._database.alter_table, name, schema)
+        return await self._table(self._database.alter_table, name, schema, timeout=timeout)
 
-    async def drop_table(self, name: str) -> None:
+    async def drop_table(self, name: str, *, timeout: Timeout = None) -> None:
         """Stop serving a table."""
-        await self._workers.run(self._database.drop_table, name)
+        await self._workers.run(self._database.drop_table, name, timeout=timeout)
 
-    async def undrop_table(self, name: str) -> AsyncTable:
+    async def undrop_table(self, name: str, *, timeout: Timeout = None) -> AsyncTable:
         """Bring back the table of that name that was dropped last."""
-        return await self._table(self._database.undrop_table, name)
+        return await self._table(self._database.undrop_table, name, timeout=timeout)
 
-    async def rename_table(self, name: str, new_name: str) -> AsyncTable:
+    async def rename_table(
+        self, name: str, new_name: str, *, timeout: Timeout = None
+    ) -> AsyncTable:
         """Call a table by another name."""
-        return await self._table(self._database.rename_table, name, new_name)
+        return await self._table(self._database.rename_table, name, new_name, timeout=timeout)
 
-    async def clone_table(self, name: str, new_name: str) -> AsyncTable:
+    async def clone_table(self, name: str, new_name: str, *, timeout: Timeout = None) -> AsyncTable:
         """A writable copy of a table."""
-        return await self._table(self._database.clone_table, name, new_name)
+        return await self._table(self._database.clone_table, name, new_name, timeout=timeout)
 
     async def _table(
         self, call: Callable[P, Table], *args: P.args, **kwargs: P.kwargs

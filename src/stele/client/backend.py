@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from stele.client.waiting import TIMEOUT_US_DEFAULT
 from stele.errors import SteleError
 from stele.model.mutations import MutationBatch
 from stele.model.numbered_writes import LastWrite, NumberedWrite
@@ -256,20 +257,34 @@ class Backend(Protocol):
     def table(self, name: str) -> TableBackend:
         """``TableNotFound`` with the nearest names if there is none."""
 
+    # Changes of the catalog wait for each other and for work on a table's files, ``timeout_us`` at
+    # most: then ``DeadlineExceeded``, and nothing was changed. What has begun is finished.
+
     def create_table(
-        self, name: str, schema: Schema, splits: Sequence[bytes] = ()
+        self,
+        name: str,
+        schema: Schema,
+        splits: Sequence[bytes] = (),
+        *,
+        timeout_us: int = TIMEOUT_US_DEFAULT,
     ) -> TableBackend: ...
 
-    def alter_table(self, name: str, schema: Schema) -> TableBackend:
+    def alter_table(
+        self, name: str, schema: Schema, *, timeout_us: int = TIMEOUT_US_DEFAULT
+    ) -> TableBackend:
         """Replace the schema; ``Conflict`` if ``schema`` was made from an older version."""
 
-    def drop_table(self, name: str) -> None: ...
+    def drop_table(self, name: str, *, timeout_us: int = TIMEOUT_US_DEFAULT) -> None: ...
 
-    def undrop_table(self, name: str) -> TableBackend: ...
+    def undrop_table(self, name: str, *, timeout_us: int = TIMEOUT_US_DEFAULT) -> TableBackend: ...
 
-    def rename_table(self, name: str, new_name: str) -> TableBackend: ...
+    def rename_table(
+        self, name: str, new_name: str, *, timeout_us: int = TIMEOUT_US_DEFAULT
+    ) -> TableBackend: ...
 
-    def clone_table(self, name: str, new_name: str) -> TableBackend:
+    def clone_table(
+        self, name: str, new_name: str, *, timeout_us: int = TIMEOUT_US_DEFAULT
+    ) -> TableBackend:
         """A writable copy that shares all files with the original."""
 
     def status(self) -> dict[str, Any]:

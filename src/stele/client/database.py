@@ -13,7 +13,7 @@ from stele.client.handle import Handle
 from stele.client.metastore import Metastore
 from stele.client.table import Table
 from stele.client.table_core import TableCore, listed, text
-from stele.client.waiting import ClientWorld
+from stele.client.waiting import ClientWorld, Timeout, timeout_us
 from stele.errors import InvalidArgument
 from stele.model.schema import Schema
 from stele.model.schema_changes import alter
@@ -62,50 +62,63 @@ class Database(Closing):
         self._handle.check()
         return self._table(self._backend.table(text("the name of a table", name)))
 
+    # Changes of the catalog come one after the other, and wait for work on a table's files to end.
+    # ``timeout`` bounds that: then ``DeadlineExceeded``, and nothing was changed. What has begun is
+    # finished, also when it takes longer.
+
     def create_table(
-        self, name: str, schema: Schema | None = None, splits: Iterable[Key] = ()
+        self,
+        name: str,
+        schema: Schema | None = None,
+        splits: Iterable[Key] = (),
+        *,
+        timeout: Timeout = None,
     ) -> Table:
         """A new table, cut into tablets at the keys ``splits``.
 
-        Without a schema it takes any family, in one locality group.
+        Without a schema it takes any family, in one locality group. ``timeout`` is how long to wait
+        for other changes; ``DeadlineExceeded`` says that nothing was changed.
         """
         self._handle.check()
         chosen = _checked(Schema() if schema is None else schema)
         encoder = Encoder(chosen)
         borders = [encoder.border(key) for key in listed("splits", splits)]
         named = text("the name of a table", name)
-        return self._table(self._backend.create_table(named, chosen, borders))
+        wait_us = timeout_us(timeout)
+        return self._table(self._backend.create_table(named, chosen, borders, timeout_us=wait_us))
 
-    def alter_table(self, name: str, schema: Schema) -> Table:
+    def alter_table(self, name: str, schema: Schema, *, timeout: Timeout = None) -> Table:
         """Give a table another schema; ``stele.model.schema_changes`` says what is allowed."""
         table = self.table(name)
         current = table.schema
         changed = alter(current, _checked(schema))
         if changed != current:
-            self._backend.alter_table(name, changed)
+            self._backend.alter_table(name, changed, timeout_us=timeout_us(timeout))
         return table
 
-    def drop_table(self, name: str) -> None:
+    def drop_table(self, name: str, *, timeout: Timeout = None) -> None:
         """Stop serving a table. :meth:`undrop_table` brings it back until its files are deleted."""
         self._handle.check()
-        self._backend.drop_table(text("the name of a table", name))
+        named = text("the name of a table", name)
+        self._backend.drop_table(named, timeout_us=timeout_us(timeout))
 
-    def undrop_table(self, name: str) -> Table:
+    def undrop_table(self, name: str, *, timeout: Timeout = None) -> Table:
         """Bring back the table of that name that was dropped last."""
         self._handle.check()
-        return self._table(self._backend.undrop_table(text("the name of a table", name)))
+        named = text("the name of a table", name)
+        return self._table(self._backend.undrop_table(named, timeout_us=timeout_us(timeout)))
 
-    def rename_table(self, name: str, new_name: str) -> Table:
+    def rename_table(self, name: str, new_name: str, *, timeout: Timeout = None) -> Table:
         """Call a table by another name."""
         self._handle.check()
         names = [text("the name of a table", one) for one in (name, new_name)]
-        return self._table(self._backend.rename_table(*names))
+        return self._table(self._backend.rename_table(*names, timeout_us=timeout_us(timeout)))
 
-    def clone_table(self, name: str, new_name: str) -> Table:
+    def clone_table(self, name: str, new_name: str, *, timeout: Timeout = None) -> Table:
         """A writable copy of a table, which shares all files with it."""
         self._handle.check()
         names = [text("the name of a table", one) for one in (name, new_name)]
-        return self._table(self._backend.clone_table(*names))
+        return self._table(self._backend.clone_table(*names, timeout_us=timeout_us(timeout)))
 
     def _table(self, backend: TableBackend) -> Table:
         """All handles of one table share what has to be shared: locks and the encoder."""

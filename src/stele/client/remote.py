@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from stele.client.backend import TableInfo
-from stele.client.remote_link import OPERATION_US_MAX, RemoteLink
+from stele.client.remote_link import RemoteLink
 from stele.client.remote_reads import PointReader
 from stele.client.remote_table import Described, RemoteTable
 from stele.client.remote_writes import WriteQueue
@@ -16,6 +16,10 @@ from stele.model.schema import Schema
 from stele.model.schema_json import schema_from_json, schema_to_json
 from stele.protocol import tables as protocol
 from stele.rpc.service import Req, Resp, Unary
+
+ANSWER_US: Final = 1_000_000
+"""How much longer than its timeout a change of the catalog is waited for: it ends by itself, and
+what it says then is worth hearing."""
 
 
 class RemoteBackend:
@@ -39,31 +43,46 @@ class RemoteBackend:
         """An existing table."""
         return self._known(self._ask(protocol.OPEN, protocol.TableName(name)))
 
-    def create_table(self, name: str, schema: Schema, splits: Sequence[bytes] = ()) -> RemoteTable:
+    def create_table(
+        self,
+        name: str,
+        schema: Schema,
+        splits: Sequence[bytes] = (),
+        *,
+        timeout_us: int = TIMEOUT_US_DEFAULT,
+    ) -> RemoteTable:
         """A new table."""
         request = protocol.NewSchema(name, schema_to_json(schema), tuple(splits))
-        return self._known(self._change(protocol.CREATE, request))
+        return self._known(self._change(protocol.CREATE, request, timeout_us))
 
-    def alter_table(self, name: str, schema: Schema) -> RemoteTable:
+    def alter_table(
+        self, name: str, schema: Schema, *, timeout_us: int = TIMEOUT_US_DEFAULT
+    ) -> RemoteTable:
         """Replace a schema."""
         request = protocol.NewSchema(name, schema_to_json(schema))
-        return self._known(self._change(protocol.ALTER, request))
+        return self._known(self._change(protocol.ALTER, request, timeout_us))
 
-    def drop_table(self, name: str) -> None:
+    def drop_table(self, name: str, *, timeout_us: int = TIMEOUT_US_DEFAULT) -> None:
         """Stop serving a table."""
-        self._change(protocol.DROP, protocol.TableName(name))
+        self._change(protocol.DROP, protocol.TableName(name), timeout_us)
 
-    def undrop_table(self, name: str) -> RemoteTable:
+    def undrop_table(self, name: str, *, timeout_us: int = TIMEOUT_US_DEFAULT) -> RemoteTable:
         """Bring a table back."""
-        return self._known(self._change(protocol.UNDROP, protocol.TableName(name)))
+        return self._known(self._change(protocol.UNDROP, protocol.TableName(name), timeout_us))
 
-    def rename_table(self, name: str, new_name: str) -> RemoteTable:
+    def rename_table(
+        self, name: str, new_name: str, *, timeout_us: int = TIMEOUT_US_DEFAULT
+    ) -> RemoteTable:
         """Call a table by another name."""
-        return self._known(self._change(protocol.RENAME, protocol.NewName(name, new_name)))
+        request = protocol.NewName(name, new_name)
+        return self._known(self._change(protocol.RENAME, request, timeout_us))
 
-    def clone_table(self, name: str, new_name: str) -> RemoteTable:
+    def clone_table(
+        self, name: str, new_name: str, *, timeout_us: int = TIMEOUT_US_DEFAULT
+    ) -> RemoteTable:
         """A writable copy."""
-        return self._known(self._change(protocol.CLONE, protocol.NewName(name, new_name)))
+        request = protocol.NewName(name, new_name)
+        return self._known(self._change(protocol.CLONE, request, timeout_us))
 
     def status(self) -> dict[str, Any]:
         """What the store says of itself."""
@@ -89,5 +108,7 @@ class RemoteBackend:
     def _ask(self, method: Unary[Req, Resp], request: Req) -> Resp:
         return self._link.call(method, request, TIMEOUT_US_DEFAULT, repeat=True).message
 
-    def _change(self, method: Unary[Req, Resp], request: Req) -> Resp:
-        return self._link.call(method, request, OPERATION_US_MAX, repeat=False).message
+    def _change(self, method: Unary[Req, Resp], request: Req, timeout_us: int) -> Resp:
+        """The owner gives up by itself when the time is over, and says that nothing was changed;
+        the call waits a little longer to hear it."""
+        return self._link.call(method, request, timeout_us + ANSWER_US, repeat=False).message

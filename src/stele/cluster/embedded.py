@@ -14,8 +14,10 @@ from typing import Any
 import msgspec
 
 from stele.client.backend import TableInfo
+from stele.client.waiting import TIMEOUT_US_DEFAULT
 from stele.cluster.embedded_table import EmbeddedTable
 from stele.cluster.store import Store
+from stele.cluster.turns import Turn
 from stele.coordination.records import TableRecord
 from stele.coordination.records import TableState as CatalogState
 from stele.env.ports import Timer
@@ -24,7 +26,6 @@ from stele.env.real import SystemClock, SystemRandom, ThreadTasks
 from stele.errors import (
     AlreadyExists,
     Conflict,
-    DeadlineExceeded,
     DirectoryInUse,
     InvalidArgument,
     SteleError,
@@ -51,9 +52,6 @@ from stele.tablet.pins import MetaSource, Pins
 from stele.tablet.table_state import TableState
 
 TABLE_NAME_BYTES_MAX = 255
-
-TURN_S_MAX = 60.0
-"""How long one change waits for others to end: as long as any call does, unless told otherwise."""
 
 COLLECTION_PERIOD_US = 30_000_000
 """Between two rounds of the collector of garbage: a file is deleted in the second after the one
@@ -139,12 +137,17 @@ class EmbeddedBackend:
         return table
 
     def create_table(
-        self, name: str, schema: Schema, splits: Sequence[bytes] = ()
+        self,
+        name: str,
+        schema: Schema,
+        splits: Sequence[bytes] = (),
+        *,
+        timeout_us: int = TIMEOUT_US_DEFAULT,
     ) -> EmbeddedTable:
         self.check_open()
         _check_name(name)
         borders = sorted({check_row(row) for row in splits})
-        with self._catalog_changes():
+        with self._catalog_changes(self._turn(timeout_us)):
             self._check_free(name)
             table = self.store.coordination.new_table_id()
             configs = self._first_configs(table, borders)
@@ -177,9 +180,12 @@ class EmbeddedBackend:
         self.store.user.add_table(table, name, schema, configs)
         return self.table(name)
 
-    def alter_table(self, name: str, schema: Schema) -> EmbeddedTable:
+    def alter_table(
+        self, name: str, schema: Schema, *, timeout_us: int = TIMEOUT_US_DEFAULT
+    ) -> EmbeddedTable:
         self.check_open()
-        with self._catalog_changes():
+        turn = self._turn(timeout_us)
+        with self._catalog_changes(turn):
             record = self._record(name)
             table = self.table(name)
             if schema.version <= table.schema.version:
@@ -190,32 +196,32 @@ class EmbeddedBackend:
             new = msgspec.structs.replace(
                 record, schema=schema_to_json(schema).decode(), schema_version=schema.version
             )
-            self.store.coordination.replace_table(new, record.schema_version)
             groups = tuple((g.name, schema.column_set(g)) for g in schema.stored_groups)
-            try:
-                with self.layout_changes(self.store.user.table(record.id)):
+            with self.layout_changes(self.store.user.table(record.id), turn):
+                self.store.coordination.replace_table(new, record.schema_version)
+                try:
                     table.change(Regroup(groups), schema)
-            except NOTHING_WAS_SAVED:
-                # Take the schema back. If that fails too, the catalog is one version ahead, until
-                # the change is asked for again or a restart carries it out.
-                with suppress(SteleError):
-                    self.store.coordination.replace_table(record, schema.version)
-                raise
+                except NOTHING_WAS_SAVED:
+                    # Take the schema back. If that fails too, the catalog is one version ahead,
+                    # until the change is asked for again or a restart carries it out.
+                    with suppress(SteleError):
+                        self.store.coordination.replace_table(record, schema.version)
+                    raise
             return table
 
-    def drop_table(self, name: str) -> None:
+    def drop_table(self, name: str, *, timeout_us: int = TIMEOUT_US_DEFAULT) -> None:
         """Stop serving a table. Its files stay until it is forgotten, so it can come back."""
         self.check_open()
-        with self._catalog_changes():
-            table = self.table(name)
+        turn = self._turn(timeout_us)
+        with self._catalog_changes(turn):
             record = self._record(name)
             state = self.store.user.table(record.id)
             with self._without_writes(state):
-                table.flush()
+                self._flush(state, turn)
                 gone = msgspec.structs.replace(
                     record, state=CatalogState.DROPPED, dropped_us=self.store.world.clock.now_us()
                 )
-                with self.layout_changes(state):
+                with self.layout_changes(state, turn):
                     self.store.coordination.replace_table(gone, record.schema_version)
                     self.store.user.remove_table(record.id)
                     self._tables.pop(record.id, None)
@@ -235,9 +241,9 @@ class EmbeddedBackend:
                 state.takes_writes = True
             raise
 
-    def undrop_table(self, name: str) -> EmbeddedTable:
+    def undrop_table(self, name: str, *, timeout_us: int = TIMEOUT_US_DEFAULT) -> EmbeddedTable:
         self.check_open()
-        with self._catalog_changes():
+        with self._catalog_changes(self._turn(timeout_us)):
             self._check_free(name)
             dropped = [
                 record
@@ -268,26 +274,30 @@ class EmbeddedBackend:
             user.observe(txn)
             user.advance_clock().wait()
 
-    def rename_table(self, name: str, new_name: str) -> EmbeddedTable:
+    def rename_table(
+        self, name: str, new_name: str, *, timeout_us: int = TIMEOUT_US_DEFAULT
+    ) -> EmbeddedTable:
         self.check_open()
         _check_name(new_name)
-        with self._catalog_changes():
+        with self._catalog_changes(self._turn(timeout_us)):
             record = self._record(name)
             renamed = msgspec.structs.replace(record, name=new_name)
             self.store.coordination.replace_table(renamed, record.schema_version)
             self.store.user.table(record.id).name = new_name
             return self.table(new_name)
 
-    def clone_table(self, name: str, new_name: str) -> EmbeddedTable:
+    def clone_table(
+        self, name: str, new_name: str, *, timeout_us: int = TIMEOUT_US_DEFAULT
+    ) -> EmbeddedTable:
         self.check_open()
         _check_name(new_name)
-        with self._catalog_changes():
+        turn = self._turn(timeout_us)
+        with self._catalog_changes(turn):
             self._check_free(new_name)
-            source = self.table(name)
-            source.flush()
-            state = self.store.user.table(source.id)
+            state = self.store.user.table(self._record(name).id)
+            self._flush(state, turn)
             # Nothing replaces a file of the source before the clone refers to it as well.
-            with self.layout_changes(state):
+            with self.layout_changes(state, turn):
                 return self._clone(state, new_name)
 
     def _clone(self, state: TableState, new_name: str) -> EmbeddedTable:
@@ -323,33 +333,30 @@ class EmbeddedBackend:
 
     # Work that callers wait for.
 
+    def _turn(self, timeout_us: int = TIMEOUT_US_DEFAULT) -> Turn:
+        return Turn(self.store.world.clock, timeout_us)
+
     @contextmanager
-    def _catalog_changes(self) -> Iterator[None]:
+    def _catalog_changes(self, turn: Turn | None = None) -> Iterator[None]:
         """Alone with the catalog."""
-        if not self._ddl.acquire(timeout=TURN_S_MAX):
-            raise DeadlineExceeded(
-                f"another change of the catalog has been under way for {TURN_S_MAX:g} s: "
-                f"nothing was changed"
-            )
+        turn = turn or self._turn()
+        turn.acquire(self._ddl, "another change of the catalog has been under way")
         try:
             yield
         finally:
             self._ddl.release()
 
     @contextmanager
-    def layout_changes(self, state: TableState) -> Iterator[None]:
+    def layout_changes(self, state: TableState, turn: Turn | None = None) -> Iterator[None]:
         """Alone with a table's layout: no flush, compaction, split or join is under way."""
         engine = self.store.user
+        turn = turn or self._turn()
         with engine.lock:
-            is_free = engine.work_ended.wait_for(
+            turn.wait_for(
+                engine.work_ended,
                 lambda: not (state.changing_layout or state.flushing or state.compacting),
-                TURN_S_MAX,
+                f"table {state.name!r} has been busy with its files",
             )
-            if not is_free:
-                raise DeadlineExceeded(
-                    f"table {state.name!r} has been busy with its files for {TURN_S_MAX:g} s: "
-                    f"nothing was changed"
-                )
             state.changing_layout = True
         try:
             yield
@@ -358,11 +365,21 @@ class EmbeddedBackend:
                 state.changing_layout = False
                 engine.work_ended.notify_all()
 
-    def flush_and_wait(self, state: TableState) -> None:
+    def _flush(self, state: TableState, turn: Turn) -> None:
+        """Flush all that a table has in memory now."""
+        engine = self.store.user
+        target = engine.committed_txn
+        if target > engine.durable_txn:
+            engine.advance_clock().wait()
+        while (oldest := state.memory.oldest_txn) is not None and oldest <= target:
+            self.flush_and_wait(state, turn)
+
+    def flush_and_wait(self, state: TableState, turn: Turn | None = None) -> None:
         """Flush a table and return when it is done; another flush that ends is as good."""
         self._run_and_wait(
             lambda ended: self.maintenance.flush(state, ended),
             lambda: state.flushing or state.changing_layout,
+            turn,
         )
 
     def compact_and_wait(
@@ -374,8 +391,16 @@ class EmbeddedBackend:
             lambda: config.id in state.compacting or state.changing_layout,
         )
 
-    def _run_and_wait(self, start: Callable[[Ended], bool], busy: Callable[[], bool]) -> None:
-        """Start a job and wait for its end; if it cannot start, until what is in its way ended."""
+    def _run_and_wait(
+        self,
+        start: Callable[[Ended], bool],
+        busy: Callable[[], bool],
+        turn: Turn | None = None,
+    ) -> None:
+        """Start a job and wait for its end; if it cannot start, until what is in its way ended.
+
+        With a turn no longer than that: the job goes on.
+        """
         errors: list[SteleError | None] = []
         over = threading.Event()
 
@@ -384,13 +409,18 @@ class EmbeddedBackend:
             over.set()
 
         if start(ended):
-            over.wait()
+            if not over.wait(None if turn is None else turn.left_s):
+                assert turn is not None
+                raise turn.late("a flush has been under way")
             if errors[0] is not None:
                 raise errors[0]
             return
         engine = self.store.user
         with engine.lock:
-            engine.work_ended.wait_for(lambda: not busy())
+            if turn is None:
+                engine.work_ended.wait_for(lambda: not busy())
+            else:
+                turn.wait_for(engine.work_ended, lambda: not busy(), "its files have been busy")
 
     def advance_horizon(self, state: TableState) -> int:
         """Move a table's horizon as far as history, leases and running reads allow."""

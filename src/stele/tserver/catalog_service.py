@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 
 from stele.client.aio_waiting import Workers
 from stele.client.backend import Backend, TableBackend
+from stele.client.remote import ANSWER_US
+from stele.client.waiting import TIMEOUT_US_DEFAULT, US_PER_SECOND
 from stele.model.schema_json import schema_from_json, schema_to_json
 from stele.protocol import tables as protocol
 from stele.rpc.service import Binding, Context
@@ -54,40 +57,52 @@ class CatalogMethods:
         return await self._described(lambda: self._backend.table(request.name))
 
     async def _create(
-        self, _context: Context, request: protocol.NewSchema
+        self, context: Context, request: protocol.NewSchema
     ) -> protocol.TableDescription:
         schema = schema_from_json(request.schema)
+        left_us = _left_us(context)
         return await self._described(
-            lambda: self._backend.create_table(request.name, schema, request.splits)
+            lambda: self._backend.create_table(
+                request.name, schema, request.splits, timeout_us=left_us
+            )
         )
 
     async def _alter(
-        self, _context: Context, request: protocol.NewSchema
+        self, context: Context, request: protocol.NewSchema
     ) -> protocol.TableDescription:
         schema = schema_from_json(request.schema)
-        return await self._described(lambda: self._backend.alter_table(request.name, schema))
+        left_us = _left_us(context)
+        return await self._described(
+            lambda: self._backend.alter_table(request.name, schema, timeout_us=left_us)
+        )
 
-    async def _drop(self, _context: Context, request: protocol.TableName) -> protocol.Nothing:
-        await self._workers.run(self._backend.drop_table, request.name)
+    async def _drop(self, context: Context, request: protocol.TableName) -> protocol.Nothing:
+        left_us = _left_us(context)
+        await self._workers.run(self._backend.drop_table, request.name, timeout_us=left_us)
         return protocol.Nothing()
 
     async def _undrop(
-        self, _context: Context, request: protocol.TableName
+        self, context: Context, request: protocol.TableName
     ) -> protocol.TableDescription:
-        return await self._described(lambda: self._backend.undrop_table(request.name))
+        left_us = _left_us(context)
+        return await self._described(
+            lambda: self._backend.undrop_table(request.name, timeout_us=left_us)
+        )
 
     async def _rename(
-        self, _context: Context, request: protocol.NewName
+        self, context: Context, request: protocol.NewName
     ) -> protocol.TableDescription:
+        left_us = _left_us(context)
         return await self._described(
-            lambda: self._backend.rename_table(request.name, request.new_name)
+            lambda: self._backend.rename_table(request.name, request.new_name, timeout_us=left_us)
         )
 
     async def _clone(
-        self, _context: Context, request: protocol.NewName
+        self, context: Context, request: protocol.NewName
     ) -> protocol.TableDescription:
+        left_us = _left_us(context)
         return await self._described(
-            lambda: self._backend.clone_table(request.name, request.new_name)
+            lambda: self._backend.clone_table(request.name, request.new_name, timeout_us=left_us)
         )
 
     async def _status(self, _context: Context, _request: protocol.Nothing) -> protocol.StoreStatus:
@@ -103,6 +118,12 @@ class CatalogMethods:
         table = await self._workers.run(find)
         self._served.remember(table)
         return _description(table)
+
+
+def _left_us(context: Context) -> int:
+    """How long a change may wait for others: its caller waits a little longer for the answer."""
+    now_us = int(asyncio.get_running_loop().time() * US_PER_SECOND)
+    return max(0, context.remaining_us(now_us, TIMEOUT_US_DEFAULT + ANSWER_US) - ANSWER_US)
 
 
 def _description(table: TableBackend) -> protocol.TableDescription:

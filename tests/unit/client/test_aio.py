@@ -122,3 +122,15 @@ async def test_closing(db: Database) -> None:
         table = await new_table(adb)
     with pytest.raises(StaleHandle):
         await table.put(b"a", {"f:n": 1})
+
+
+async def test_changes_of_the_catalog_have_timeouts(adb: AsyncDatabase) -> None:
+    await adb.create_table("t", timeout=5)
+    await adb.alter_table("t", Schema(columns={"f:a": "int64"}), timeout="5s")
+    await adb.rename_table("t", "u", timeout=5)
+    await adb.clone_table("u", "v", timeout=5)
+    await adb.drop_table("u", timeout=5)
+    await adb.undrop_table("u", timeout=5)
+    assert await adb.tables() == ["u", "v"]
+    with pytest.raises(InvalidArgument, match="timeout"):
+        await adb.drop_table("u", timeout=-1)

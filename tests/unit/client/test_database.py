@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import datetime
 import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+import stele
 from stele.client.database import Database
 from stele.errors import (
     AlreadyExists,
+    DeadlineExceeded,
     InvalidArgument,
     InvalidSchema,
     StaleHandle,
@@ -103,3 +109,47 @@ def test_a_forked_child_is_told_to_open_its_own(db: Database) -> None:
             os._exit(42)
         os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 42
+
+
+def test_changes_of_the_catalog_have_timeouts(db: Database) -> None:
+    """The same words on every backend; a free catalog is changed at once."""
+    db.create_table("t", timeout=5)
+    db.alter_table("t", Schema(columns={"f:a": "int64"}), timeout="5s")
+    db.rename_table("t", "u", timeout=5)
+    db.clone_table("u", "v", timeout=5)
+    db.drop_table("u", timeout=5)
+    db.undrop_table("u", timeout=datetime.timedelta(seconds=5))
+    assert db.tables() == ["u", "v"]
+    with pytest.raises(InvalidArgument, match="timeout"):
+        db.create_table("w", timeout=-1)
+
+
+def test_who_is_late_has_changed_nothing_here_or_attached(tmp_path: Path) -> None:
+    with stele.open(tmp_path) as owner, stele.open(tmp_path) as attached:
+        owner.create_table("t")
+        held, over = threading.Event(), threading.Event()
+
+        def change_something() -> None:
+            with owner._backend._catalog_changes():  # type: ignore[attr-defined]
+                held.set()
+                over.wait(20)
+
+        other = threading.Thread(target=change_something)
+        other.start()
+        held.wait(10)
+        changes: list[Callable[[Database], object]] = [
+            lambda db: db.create_table("u", timeout=0.05),
+            lambda db: db.alter_table("t", Schema(columns={"f:a": "int64"}), timeout=0.05),
+            lambda db: db.rename_table("t", "u", timeout="50ms"),
+            lambda db: db.clone_table("t", "u", timeout=0.05),
+            lambda db: db.drop_table("t", timeout=0.05),
+            lambda db: db.undrop_table("t", timeout=0.05),
+        ]
+        for database in (owner, attached):
+            for change in changes:
+                with pytest.raises(DeadlineExceeded, match="nothing was changed"):
+                    change(database)
+        over.set()
+        other.join()
+        assert owner.tables() == attached.tables() == ["t"]
+        attached.drop_table("t", timeout=30)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from stele.cluster import embedded
 from stele.cluster.embedded import COLLECTION_PERIOD_US, EmbeddedBackend, open_embedded
 from stele.env.failpoints import SimulatedCrash, armed, crash
 from stele.env.memory import MemoryClock, MemoryTasks
@@ -338,10 +338,9 @@ def test_t106_files_nobody_needs_go_by_themselves() -> None:
     assert tasks.advance(COLLECTION_PERIOD_US) == 0
 
 
-def test_nobody_waits_for_his_turn_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embedded, "TURN_S_MAX", 0.01)
-    backend = open_backend(memory_world())
-    table = backend.create_table("t", ONE_GROUP)
+@contextmanager
+def catalog_held(backend: EmbeddedBackend) -> Iterator[None]:
+    """Somebody else changes the catalog, and takes his time."""
     held, over = threading.Event(), threading.Event()
 
     def change_something() -> None:
@@ -352,14 +351,52 @@ def test_nobody_waits_for_his_turn_for_ever(monkeypatch: pytest.MonkeyPatch) -> 
     other = threading.Thread(target=change_something)
     other.start()
     held.wait(10)
-    with pytest.raises(DeadlineExceeded, match="nothing was changed"):
-        backend.create_table("u", ONE_GROUP)
-    over.set()
-    other.join()
-    backend.create_table("u", ONE_GROUP)
-    table._state.flushing = True
-    with pytest.raises(DeadlineExceeded, match="'t' has been busy"):
-        table.truncate()
-    table._state.flushing = False
-    table.truncate()
+    try:
+        yield
+    finally:
+        over.set()
+        other.join()
+
+
+SOON_US = 10_000
+
+
+def test_nobody_waits_for_his_turn_for_ever() -> None:
+    backend = open_backend(memory_world())
+    backend.create_table("t", ONE_GROUP)
+    changes: list[Callable[[], object]] = [
+        lambda: backend.create_table("u", ONE_GROUP, timeout_us=SOON_US),
+        lambda: backend.alter_table("t", TWO_GROUPS, timeout_us=SOON_US),
+        lambda: backend.rename_table("t", "v", timeout_us=SOON_US),
+        lambda: backend.clone_table("t", "v", timeout_us=SOON_US),
+        lambda: backend.drop_table("t", timeout_us=SOON_US),
+        lambda: backend.undrop_table("t", timeout_us=SOON_US),
+    ]
+    with catalog_held(backend):
+        for change in changes:
+            with pytest.raises(DeadlineExceeded, match=r"for 0\.01 s: nothing was changed"):
+                change()
+    assert [info.name for info in backend.tables()] == ["t"]
+    backend.create_table("u", ONE_GROUP, timeout_us=0)
     backend.close()
+
+
+def test_a_change_that_finds_files_busy_has_changed_nothing_when_it_is_late() -> None:
+    backend = open_backend(memory_world())
+    table = backend.create_table("t", ONE_GROUP)
+    put(table, b"a", b"1")
+    second = ONE_GROUP.replace(groups=TWO_GROUPS.groups, version=ONE_GROUP.version + 1)
+    changes: list[Callable[[], object]] = [
+        lambda: backend.alter_table("t", second, timeout_us=SOON_US),
+        lambda: backend.clone_table("t", "v", timeout_us=SOON_US),
+        lambda: backend.drop_table("t", timeout_us=SOON_US),
+    ]
+    table._state.flushing = True
+    for change in changes:
+        with pytest.raises(DeadlineExceeded, match="nothing was changed"):
+            change()
+    table._state.flushing = False
+    (info,) = backend.tables()
+    assert (info.name, info.schema) == ("t", ONE_GROUP), "neither META nor the catalog"
+    put(table, b"b", b"2")
+    assert values(reopened(backend).table("t")) == {(b"a", "f"): b"1", (b"b", "f"): b"2"}
