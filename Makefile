@@ -17,6 +17,8 @@ ORACLE_SEED ?= $(shell date +%s)
 CHAOS_ROUNDS ?= 2000
 CHAOS_FAULTS ?= 200
 CHAOS_INCREMENTS ?= 12000
+CHAOS_SPARK_JOBS ?= 40
+CHAOS_SPARK_KILLS ?= 4
 CHAOS_SEED ?= $(shell date +%s)
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
@@ -24,7 +26,7 @@ PYTEST := $(BIN)/python -m pytest
 .DEFAULT_GOAL := help
 .SUFFIXES:
 .PHONY: help install demo test check format lint types layers spelling pins style sim crash model \
-	chaos oracle coverage fuzz fuzz-short bench-kernels bench-storage bench-columns bench-rpc bench-attach \
+	chaos chaos-spark oracle coverage fuzz fuzz-short bench-kernels bench-storage bench-columns bench-rpc bench-attach \
 	bench-spark bench-metastore docs clean
 
 help: ## print this list
@@ -94,6 +96,12 @@ chaos: install ## CHAOS_KILLS kills, CHAOS_FAULTS faults of a metastore, CHAOS_I
 		STELE_CHAOS_ROUNDS=$(CHAOS_ROUNDS) STELE_CHAOS_FAULTS=$(CHAOS_FAULTS) \
 		STELE_CHAOS_INCREMENTS=$(CHAOS_INCREMENTS) \
 		$(PYTEST) tests/integration/engine tests/chaos -q -s --timeout 86400
+
+chaos-spark: install ## CHAOS_SPARK_JOBS faulted loads, CHAOS_SPARK_KILLS of each kind on a standalone Spark
+	@$(BIN)/python scripts/require_jdk.py
+	STELE_CHAOS_SEED=$(CHAOS_SEED) STELE_CHAOS_SPARK_JOBS=$(CHAOS_SPARK_JOBS) \
+		STELE_CHAOS_SPARK_KILLS=$(CHAOS_SPARK_KILLS) STELE_SPARK_MASTER="local[2,4]" \
+		$(PYTEST) tests/chaos/spark -q -s -m "spark" --timeout 86400
 
 oracle: install ## ORACLE_COURSES random courses on the metastore's state and on a real etcd
 	scripts/install_etcd.sh
