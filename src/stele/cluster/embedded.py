@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import itertools
+import logging
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -53,6 +54,11 @@ from stele.tablet.table_state import TableState
 
 TABLE_NAME_BYTES_MAX = 255
 
+log = logging.getLogger("stele.store")
+
+MAKE_ROOM_PERIOD_US = 1_000_000
+"""Between two searches for garbage on a full disk."""
+
 COLLECTION_PERIOD_US = 30_000_000
 """Between two rounds of the collector of garbage: a file is deleted in the second after the one
 that found it useless, so a minute later at the earliest."""
@@ -87,6 +93,9 @@ class EmbeddedBackend:
         self._numbers = itertools.count(1)
         self._ddl = threading.RLock()
         """One change of the catalog at a time."""
+        self._ddl_depth = 0
+        """How many changes, one within the other, the holder of the lock is in."""
+        self._made_room_us: int | None = None
         self._tables: dict[str, EmbeddedTable] = {}
         self._closed = False
         self.pins = Pins(
@@ -104,6 +113,8 @@ class EmbeddedBackend:
         self.numbered = NumberedWrites(store.user, self.imports)
         self.maintenance = Maintenance(store.user, self.advance_horizon, self.new_tablet_id)
         self._meta_maintenance = Maintenance(store.meta, self._meta_horizon, self.new_tablet_id)
+        for engine in (store.user, store.meta):
+            engine.on_disk_full = self._make_room
         self._next_collection: Timer | None = None
         if store.user.options.background:
             self._collect_later()
@@ -341,9 +352,11 @@ class EmbeddedBackend:
         """Alone with the catalog."""
         turn = turn or self._turn()
         turn.acquire(self._ddl, "another change of the catalog has been under way")
+        self._ddl_depth += 1
         try:
             yield
         finally:
+            self._ddl_depth -= 1
             self._ddl.release()
 
     @contextmanager
@@ -460,10 +473,31 @@ class EmbeddedBackend:
                 self._ddl.release()
         self._collect_later()
 
+    def _make_room(self) -> None:
+        """The disk is full: give back what garbage takes, before anybody is refused for it.
+
+        Not within a change of the catalog, whose files may be spoken of nowhere yet, and no more
+        than once in a while: there may be no garbage.
+        """
+        now_us = self.store.world.clock.monotonic_us()
+        last_us = self._made_room_us
+        if last_us is not None and now_us - last_us < MAKE_ROOM_PERIOD_US:
+            return
+        if not self._ddl.acquire(blocking=False):
+            return
+        try:
+            if not self._ddl_depth and not self._closed:
+                self._made_room_us = now_us
+                self.store.collect_garbage(at_once=True)
+        except SteleError as error:
+            log.warning("no room could be made on a full disk: %s", error)
+        finally:
+            self._ddl.release()
+
     @contextmanager
     def importing(self, state: TableState) -> Iterator[Imports]:
         """Alone with a table's catalog entry and layout, while an import is decided."""
-        with self._ddl, self.layout_changes(state):
+        with self._catalog_changes(), self.layout_changes(state):
             self.store.user.table(state.id)  # it may have been dropped while we waited
             yield self.imports
 

@@ -29,7 +29,7 @@ from stele.tablet.config_store import RootFile
 from stele.tablet.engine import Engine, World
 from stele.tablet.flush_policy import FlushLimits
 from stele.tablet.fragment_store import FragmentStore
-from stele.tablet.gc import GcFacts, choose_garbage, empty_trash, move_to_trash
+from stele.tablet.gc import GcFacts, choose_garbage, delete_garbage, empty_trash, move_to_trash
 from stele.tablet.imports import running_tokens, settled
 from stele.tablet.meta_rows import check_tiling
 from stele.tablet.meta_table import META0, META1, META_SCHEMA, MetaConfigs, MetaTable
@@ -80,8 +80,12 @@ class Store:
     def running_tables(self) -> list[TableRecord]:
         return [t for t in self.coordination.tables() if t.state is TableState.RUNNING]
 
-    def collect_garbage(self) -> list[str]:
-        """One round: delete the trash of earlier rounds, move new garbage there (T106–T110)."""
+    def collect_garbage(self, *, at_once: bool = False) -> list[str]:
+        """One round: delete the trash of earlier rounds, move new garbage there (T106–T110).
+
+        ``at_once`` deletes new garbage as well: the trash is for mistakes, and a full disk, where
+        not even a name may fit any more, is worse than those.
+        """
         self._check_meta_is_known()
         live = {engine.session: engine.fragments.low_water() for engine in (self.meta, self.user)}
         importing = running_tokens(self.coordination.jobs())
@@ -94,7 +98,10 @@ class Store:
         garbage = choose_garbage(GcFacts(files, referenced, live, importing))
         for engine in (self.meta, self.user):
             engine.fragments.forget(garbage)
-        move_to_trash(self.world.files, directory, garbage)
+        if at_once:
+            delete_garbage(self.world.files, directory, garbage)
+        else:
+            move_to_trash(self.world.files, directory, garbage)
         return garbage
 
     def _check_meta_is_known(self) -> None:

@@ -108,6 +108,8 @@ class Engine:
         )
         self.on_memory_grown: Callable[[TableState], None] = lambda _table: None
         """Called after a commit, without the lock: a chance to start a flush."""
+        self.on_disk_full: Callable[[], None] = lambda: None
+        """Called without the lock, before anybody is refused: a chance to make room."""
 
     # Tables.
 
@@ -315,6 +317,7 @@ class Engine:
                 state.memory.drop_above(self._sequencer.durable)
                 self.recount(state)
             self.log.resume()
+        self.on_disk_full()
 
     def _on_dead(self, error: SteleError) -> None:
         self.failure = error

@@ -9,6 +9,7 @@ one round and deleted in the next, so that a mistake of a day can still be undon
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from stele.env.failpoints import declare, failpoint
@@ -66,6 +67,14 @@ def move_to_trash(files: FileSystem, directory: str, names: Collection[str]) -> 
         except NotFound:
             continue
         failpoint(AFTER_TRASH)
+
+
+def delete_garbage(files: FileSystem, directory: str, names: Collection[str]) -> None:
+    """Delete garbage without a stay in the trash."""
+    for name in names:
+        with suppress(NotFound):
+            files.delete(f"{directory}/{name}")
+        failpoint(AFTER_DELETE)
 
 
 def empty_trash(files: FileSystem) -> list[str]:

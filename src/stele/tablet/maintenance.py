@@ -17,7 +17,7 @@ import threading
 from collections.abc import Callable, Iterable
 
 from stele.env.ports import Timer
-from stele.errors import SteleError
+from stele.errors import OutOfSpace, SteleError
 from stele.storage.references import Reference
 from stele.tablet.changes import JoinTablets, SplitTablet
 from stele.tablet.compaction import Compaction, plan_compaction
@@ -111,6 +111,8 @@ class Maintenance:
             self._errors.pop(kind, None)
             if error is not None:
                 self._errors[kind] = error
+        if isinstance(error, OutOfSpace):
+            self.engine.on_disk_full()
 
     # Memory.
 

@@ -13,6 +13,7 @@ from stele.tablet.gc import (
     TRASH_DIRECTORY,
     GcFacts,
     choose_garbage,
+    delete_garbage,
     empty_trash,
     move_to_trash,
 )
@@ -93,3 +94,13 @@ def test_a_round_that_was_cut_short_is_taken_up_by_the_next(name: str) -> None:
 def test_files_of_an_import_that_may_be_committed_stay() -> None:
     files = ["i01.0.3-00000000.parquet", "i02.0.3-00000000.parquet"]
     assert choose_garbage(GcFacts(files, (), {}, importing={"i01"})) == files[1:]
+
+
+def test_garbage_is_deleted_at_once_when_that_is_asked_for() -> None:
+    files = MemoryFileSystem()
+    files.mkdir(FRAGMENT_DIRECTORY)
+    for name in OLD[:2]:
+        files.write_atomic(f"{FRAGMENT_DIRECTORY}/{name}", b"x")
+    delete_garbage(files, FRAGMENT_DIRECTORY, [OLD[0], OLD[2]])
+    assert files.list(FRAGMENT_DIRECTORY) == [OLD[1]]
+    assert not files.exists(TRASH_DIRECTORY)
