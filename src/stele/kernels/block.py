@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-import struct
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -48,6 +47,9 @@ _FIXED_WIDTHS = (
     (VALUE_OFFSETS, 4),
 )
 """What a slice moves: every column of fixed-width entries, and the width of one entry."""
+
+_FIXED_BYTES = sum(width for _, width in _FIXED_WIDTHS)
+_BINARY_COLUMNS = (ROW_OFFSETS, QUALIFIER_OFFSETS, VALUE_OFFSETS)
 
 _STEPS = np.zeros(DESCRIPTOR_WIDTH, np.int64)
 """The same as one array: how far each address moves from cell to cell."""
@@ -101,21 +103,19 @@ class Block:
     @property
     def nbytes(self) -> int:
         """Bytes of cell data the block refers to (a slice counts only its own part)."""
-        fixed = self.count * sum(width for _, width in _FIXED_WIDTHS)
-        return fixed + sum(map(self.column_bytes, (ROW_OFFSETS, QUALIFIER_OFFSETS, VALUE_OFFSETS)))
+        return self.count * _FIXED_BYTES + sum(map(self.column_bytes, _BINARY_COLUMNS))
 
     def column_bytes(self, offsets: int) -> int:
         """Bytes of all rows, qualifiers or values, named by the column of their offsets."""
         if not self.count:
             return 0
         address = int(self.descriptor[offsets])
-        (first,) = _read(address, "<i")
-        (last,) = _read(address + 4 * self.count, "<i")
-        return last - first
+        return _load_i32(address + 4 * self.count) - _load_i32(address)
 
     def row(self, index: int) -> bytes:
         """The row key of one cell."""
-        start, end = _read(self.descriptor[ROW_OFFSETS] + 4 * index, "<2i")
+        offsets = int(self.descriptor[ROW_OFFSETS]) + 4 * index
+        start, end = _load_i32(offsets), _load_i32(offsets + 4)
         return ctypes.string_at(int(self.descriptor[ROW_BYTES]) + start, end - start)
 
     def slice(self, start: int, stop: int) -> Block:
@@ -206,8 +206,8 @@ def _fixed_address(array: Any, width: int) -> int:
     return 0 if data is None else int(data.address) + width * int(array.offset)
 
 
-def _read(address: int, layout: str) -> tuple[int, ...]:
-    return struct.unpack(layout, ctypes.string_at(int(address), struct.calcsize(layout)))
+def _load_i32(address: int) -> int:
+    return ctypes.c_int32.from_address(address).value
 
 
 def _to_batch(block: Block) -> pa.RecordBatch:
@@ -220,7 +220,7 @@ def _to_batch(block: Block) -> pa.RecordBatch:
 
     def binary(offsets: int, data: int) -> pa.Array:
         address = int(block.descriptor[offsets])
-        (end,) = _read(address + 4 * count, "<i")
+        end = _load_i32(address + 4 * count)
         buffers = [
             None,
             pa.foreign_buffer(address, 4 * (count + 1), owner),

@@ -17,7 +17,7 @@ from stele.kernels.block import COUNT, Ints
 from stele.kernels.merge_kernel import BYTES_MAX, CELLS_MAX, COMPACT, KEEP_ALL, READ, advance
 from stele.kernels.merge_rows import DONE, workspace
 from stele.kernels.resolve_runs import READ_LISTS
-from stele.kernels.runs import CELL_COUNT, RUN_COUNT, TOTALS_WORDS, VALUE_SIZE, empty_runs
+from stele.kernels.runs import CELL_COUNT, RUN_COUNT, TOTALS_WORDS, VALUE_SIZE, Runs, empty_runs
 from stele.kernels.selection import Selection
 from stele.kernels.sources import Source, SourceTable, restrict
 from stele.kernels.visibility import visibility_state
@@ -28,6 +28,9 @@ ROUND_RUNS = 4_096
 
 ROUND_RUNS_PER_SOURCE = 64
 """With many sources a round is longer, so that entering them all does not count."""
+
+COPIED_SHARE = 8
+"""Chosen runs that fill less than this part of the room for them are handed over as a copy."""
 
 UNLIMITED = 1 << 62
 
@@ -70,9 +73,6 @@ class Merger:
         self._merged = empty_runs(0)
         self._state = visibility_state(0)
         self._state_cells = 0
-        self._start_selection()
-
-    def _start_selection(self) -> None:
         self._runs = empty_runs(0)
         self._totals = np.zeros(TOTALS_WORDS, np.int64)
 
@@ -148,10 +148,21 @@ class Merger:
             runs[:chosen] = self._runs[:chosen]
             self._runs = runs
 
+    def _take_runs(self) -> Runs:
+        """The chosen runs. Few are copied, so that the room there was for many serves again."""
+        chosen = int(self._totals[RUN_COUNT // 8])
+        runs = self._runs
+        if chosen * COPIED_SHARE > len(runs):
+            self._runs = empty_runs(0)
+            return runs
+        copied = empty_runs(chosen)
+        copied[:chosen] = runs[:chosen]
+        return copied
+
     def take(self) -> Selection:
         """What has been chosen since the last time."""
-        selection = Selection(self._table, self._runs, self._totals)
-        self._start_selection()
+        selection = Selection(self._table, self._take_runs(), self._totals)
+        self._totals = np.zeros(TOTALS_WORDS, np.int64)
         if self._last.all():
             return selection  # no source comes any more, so the table keeps nothing alive in vain
         table = SourceTable((), 2 * len(self._slots))
@@ -162,26 +173,31 @@ class Merger:
         return selection
 
 
-def merge_parts(sources: Sequence[Source], rule: Rule, cells: int) -> Iterator[Selection]:
-    """Like :func:`merge_whole`, in parts of about so many cells, each of whole rows."""
-    merger = _fed(sources, rule, cells)
+def merge_parts(
+    sources: Sequence[Source], rule: Rule, cells: int, value_bytes: int
+) -> Iterator[Selection]:
+    """Like :func:`merge_whole`, in parts of about so many cells or bytes, each of whole rows."""
+    sources = [source for source in sources if source.block.count]
+    merger = Merger(
+        len(sources), rule, cells_target=cells, bytes_target=value_bytes, round_runs=ROUND_RUNS
+    )
+    _feed_all(merger, sources)
     while merger.step() != DONE:
         yield merger.take()
     if merger.has_cells:
         yield merger.take()
 
 
-def _fed(sources: Sequence[Source], rule: Rule, cells_target: int = UNLIMITED) -> Merger:
-    sources = [source for source in sources if source.block.count]
-    merger = Merger(len(sources), rule, cells_target=cells_target)
+def _feed_all(merger: Merger, sources: Sequence[Source]) -> None:
     for number, source in enumerate(sources):
         merger.feed(number, source, last=True)
-    return merger
 
 
 def merge_whole(sources: Sequence[Source], rule: Rule) -> Selection:
     """Merge sources that consist of one block each; empty ones play no part."""
-    merger = _fed(sources, rule)
+    sources = [source for source in sources if source.block.count]
+    merger = Merger(len(sources), rule)
+    _feed_all(merger, sources)
     answer = merger.step()
     assert answer == DONE, f"the merge of whole blocks stopped early: {answer}"
     return merger.take()

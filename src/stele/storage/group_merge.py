@@ -29,8 +29,9 @@ KEEP_EVERYTHING = CompactionPlan(horizon=-1)
 """Below no txn is anything superfluous."""
 
 MERGED_CELLS = 16_384
-"""Cells merged and copied at a time: the memory of one copy serves for the next, and memory that
-was never touched before is dear."""
+MERGED_VALUE_BYTES = 2 << 20
+"""How much is merged and copied at a time: the memory of one copy serves for the next (see
+``kernels.arena``), and memory that was never touched before is dear."""
 
 
 class FragmentMaker(Protocol):
@@ -63,7 +64,8 @@ def merged(blocks: Sequence[Block], schema: Schema, group: Group) -> Iterator[Bl
 def merged_blocks(blocks: Sequence[Block], columns: ColumnSet) -> Iterator[Block]:
     """All cells in some columns, in order."""
     sources = [Source(block, columns) for block in blocks]
-    for selection in merge_parts(sources, compaction_rule(KEEP_EVERYTHING), MERGED_CELLS):
+    rule = compaction_rule(KEEP_EVERYTHING)
+    for selection in merge_parts(sources, rule, MERGED_CELLS, MERGED_VALUE_BYTES):
         yield from selection.gather()
 
 

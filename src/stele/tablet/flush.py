@@ -25,7 +25,7 @@ from stele.tablet.config_writer import Answer
 from stele.tablet.engine import Engine
 from stele.tablet.fragment_store import PendingFiles
 from stele.tablet.log_release import release_log
-from stele.tablet.parallel import cut, write_parts
+from stele.tablet.parallel import halves, write_parts
 from stele.tablet.table_state import TableState
 
 AFTER_FRAGMENTS = declare("tablet.flush.after_fragments")
@@ -66,7 +66,7 @@ class Flush:
         assert self.memory is not None
         self.files = self.engine.fragments.begin()
         blocks = self.memory.blocks()
-        parts = [partial(self._write, blocks, rows) for rows in _parts(blocks)]
+        parts = [partial(self._write, blocks, rows) for rows in halves(blocks)]
         write_parts(self.engine.world.tasks, f"flush {self.state.name}", parts, self._written)
 
     def _write(self, blocks: Sequence[Block], rows: RowRange) -> References:
@@ -120,18 +120,3 @@ def _span(blocks: Sequence[Block]) -> RowRange:
     first = min(block.row(0) for block in blocks)
     last = max(block.row(block.count - 1) for block in blocks)
     return RowRange(first, last + b"\x00")
-
-
-def _parts(blocks: Sequence[Block]) -> tuple[RowRange, ...]:
-    """Cut at the row that has about as many cells before it as behind it.
-
-    Each block speaks for its cells with its middle row, whether all blocks have the same rows or
-    each has rows of its own.
-    """
-    cells = sum(block.count for block in blocks)
-    middle, before = b"", 0
-    for row, count in sorted((block.row(block.count // 2), block.count) for block in blocks):
-        middle, before = row, before + count
-        if 2 * before >= cells:
-            break
-    return cut(cells, middle)

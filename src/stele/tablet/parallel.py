@@ -1,7 +1,8 @@
 """Doing one piece of work in parts, each a job of its own, and going on when all are done.
 
-Encoding Parquet is what flushes and compactions spend their time on, and it releases the GIL: two
-parts over different rows keep two cores busy. More than that would only take them from readers.
+Merging and encoding are what flushes and compactions spend their time on, and both release the
+GIL: two parts over different rows keep two cores busy. More than that would only take them from
+readers.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from functools import partial
 
 from stele.env.ports import Tasks
 from stele.errors import SteleError
+from stele.kernels.block import Block
 from stele.model.ranges import EVERYTHING, RowRange
 from stele.storage.references import References
 
@@ -66,3 +68,18 @@ def cut(cells: int, middle: bytes | None) -> tuple[RowRange, ...]:
     if middle is None or not middle or cells < PARTS_MAX * PART_CELLS_MIN:
         return (EVERYTHING,)
     return RowRange(b"", middle), RowRange(middle)
+
+
+def halves(blocks: Sequence[Block]) -> tuple[RowRange, ...]:
+    """Row ranges with about as many cells of some sorted blocks in each.
+
+    Each block speaks for its cells with its middle row, whether all blocks have the same rows or
+    each has rows of its own.
+    """
+    cells = sum(block.count for block in blocks)
+    middle, before = b"", 0
+    for row, count in sorted((block.row(block.count // 2), block.count) for block in blocks):
+        middle, before = row, before + count
+        if 2 * before >= cells:
+            break
+    return cut(cells, middle)

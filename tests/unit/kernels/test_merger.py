@@ -118,16 +118,26 @@ def test_columns_of_a_rule_leave_the_others_out() -> None:
 
 
 @settings(max_examples=60)
-@given(st.data(), st.integers(1, 9))
-def test_parts_of_a_merge_are_the_whole(data: st.DataObject, cells: int) -> None:
+@given(st.data(), st.integers(1, 9), st.sampled_from([1, 5, 1 << 20]))
+def test_parts_of_a_merge_are_the_whole(data: st.DataObject, cells: int, size: int) -> None:
     sources = sources_of(data.draw(strategies.references(data.draw(strategies.worlds))))
     for rule in RULES.values():
         whole = cells_of(merge_whole(sources, rule).gather())
-        parts = [cells_of(part.gather()) for part in merge_parts(sources, rule, cells)]
+        parts = [cells_of(part.gather()) for part in merge_parts(sources, rule, cells, size)]
         assert [cell for part in parts for cell in part] == whole
         for before, after in pairwise(parts):
             assert before[-1].row < after[0].row
 
 
 def test_a_merge_of_nothing_has_no_parts() -> None:
-    assert list(merge_parts([], MERGE_RULE, 1)) == []
+    assert list(merge_parts([], MERGE_RULE, 1, 1)) == []
+
+
+def test_large_values_end_a_part_early() -> None:
+    def run(source: int) -> list[Cell]:
+        rows = [b"%d%d" % (source, number) for number in range(9)]
+        return [Cell(row, "f", b"q", 1, b"v" * 100, txn=1) for row in rows]
+
+    sources = [Source(block_of(run(source))) for source in range(3)]
+    parts = list(merge_parts(sources, MERGE_RULE, 1_000, 250))
+    assert [part.cells for part in parts] == [3] * 9
