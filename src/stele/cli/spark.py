@@ -14,6 +14,7 @@ from stele.cli.spark_changes import changes, configure_changes
 from stele.cli.spark_compact import compact, configure_compact
 from stele.cli.spark_load import configure_import, configure_load, import_files, load
 from stele.cli.spark_recover import configure_recover, recover
+from stele.cli.spark_write import configure_delete, configure_write, delete, write
 from stele.cli.tables import (
     add_database,
     add_reading,
@@ -214,6 +215,8 @@ Job = Callable[[Any, Database, Namespace, Output], None]
 JOBS: dict[str, tuple[Job, Callable[[ArgumentParser], None]]] = {
     "sql": (sql, _configure_sql),
     "load": (load, configure_load),
+    "write": (write, configure_write),
+    "delete": (delete, configure_delete),
     "import": (import_files, configure_import),
     "changes": (changes, configure_changes),
     "compact": (compact, configure_compact),

@@ -38,13 +38,7 @@ LINES = pa.schema(
 
 PUT, DELETE = "put", "delete"
 ROW_OPS = {PUT: Op.PUT, DELETE: Op.ERASE_ROW}
-CELL_OPS = {
-    PUT: Op.PUT,
-    DELETE: Op.ERASE_COLUMN,
-    "delete_cell": Op.ERASE_CELL,
-    "delete_family": Op.ERASE_FAMILY,
-    "delete_row": Op.ERASE_ROW,
-}
+CELL_OPS = {DELETE: Op.ERASE_COLUMN} | {op.name.lower(): op for op in Op}
 """What an op in words means for a cell; numbers are those of the cells format."""
 
 _ROW = "row"
@@ -98,16 +92,13 @@ def _cell_lines(schema: Schema, form: WriteForm, batch: pa.RecordBatch) -> pa.Ta
     if form.timestamp is not None:
         columns["timestamp"] = batch.column(form.timestamp)
     if form.op is not None:
-        ops = _ops(batch.column(form.op), CELL_OPS, rows)
-        nothing = pa.scalar(b"" if _is_binary(columns["value"].type) else "")
+        columns["op"] = ops = _ops(batch.column(form.op), CELL_OPS, rows)
         is_put = pc.equal(ops, int(Op.PUT))
-        columns["value"] = pc.if_else(is_put, columns["value"], nothing)
-        columns["op"] = ops
+        for name in ("family", "qualifier", "value"):  # what an erasure has not
+            column = columns[name]
+            nothing = pa.scalar(b"").cast(column.type)
+            columns[name] = pc.if_else(is_put, column, pc.fill_null(column, nothing))
     return _plain(from_cells_table(pa.table({_ROW: rows, **columns})))
-
-
-def _is_binary(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
 
 
 def _ops(given: pa.Array, words: dict[str, Op], rows: pa.Array) -> pa.Array:

@@ -73,10 +73,10 @@ def test_cells_take_ops_in_words_and_numbers() -> None:
     form = write_form(SCHEMA, types | {"op": "string"})
     lines = batch(
         row=["a", "b", "c"],
-        family=["f", "f", ""],
-        qualifier=["q", "q", ""],
+        family=["f", "f", None],
+        qualifier=["q", "q", None],
         value=["v", None, None],
-        op=["put", "delete", "delete_row"],
+        op=["put", "delete", "erase_row"],
     )
     assert said(mutation_lines(SCHEMA, form, lines)) == [
         (b"a", "f", b"q", Op.PUT),
