@@ -234,8 +234,10 @@ class ModelTable:
         token: str,
         files: Sequence[FragmentInfo],
         write: NumberedWrite | None = None,
+        *,
+        replaces: bool = False,
     ) -> int:
-        raise NotFound(f"no job {job!r}, {token}, {len(files)} files, {write}")
+        raise NotFound(f"no job {job!r}, {token}, {len(files)} files, {write}, {replaces}")
 
     def abort_import(self, job: str, token: str) -> None:
         raise NotFound(f"no job {job!r}, {token}")

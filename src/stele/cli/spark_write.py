@@ -27,6 +27,7 @@ def write(session: Any, database: Database, arguments: Namespace, output: Output
         shape=arguments.shape,
         app_id=arguments.app_id,
         version=arguments.version,
+        truncate=arguments.truncate,
     )
     output.result(asdict(report), _text(report, "written"))
 
@@ -73,6 +74,9 @@ def configure_write(parser: ArgumentParser) -> None:
         "--nulls", choices=["skip", "delete"], default="skip", help="what a null means"
     )
     parser.add_argument("--shape", choices=["rows", "cells"], help="if the columns do not say it")
+    parser.add_argument(
+        "--truncate", action="store_true", help="replace all that is in the table, in one moment"
+    )
 
 
 def configure_delete(parser: ArgumentParser) -> None:

@@ -202,8 +202,13 @@ class TableBackend(Protocol):
         token: str,
         files: Sequence[FragmentInfo],
         write: NumberedWrite | None = None,
+        *,
+        replaces: bool = False,
     ) -> int:
         """Make files part of the table, all at one txn, which is returned. Idempotent.
+
+        If it ``replaces``, all that was there when it was asked goes in the same moment, and its
+        history; there is no moment at which anybody sees neither, or both.
 
         With a ``write`` the job happens unless its writer has done that write or a later one in
         whatever form, and is answered with the txn of that; nobody remembers the job itself.

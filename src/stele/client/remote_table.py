@@ -283,10 +283,14 @@ class RemoteTable:
         token: str,
         files: Sequence[FragmentInfo],
         write: NumberedWrite | None = None,
+        *,
+        replaces: bool = False,
     ) -> int:
         """Make files part of the table; the txn."""
         numbered = (None, 0) if write is None else write
-        request = jobs.ImportFiles(self.id, job, token, encode_files(files), *numbered)
+        request = jobs.ImportFiles(
+            self.id, job, token, encode_files(files), *numbered, replaces=replaces
+        )
         return self._operate(jobs.COMMIT_IMPORT, request, repeat=True).txn
 
     def abort_import(self, job: str, token: str) -> None:

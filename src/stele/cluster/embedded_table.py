@@ -136,7 +136,7 @@ class EmbeddedTable:
             if at is not None:
                 self._check_readable(txn)
                 return view, txn
-            if coordination.horizon(self.id) <= txn:
+            if max(coordination.horizon(self.id), self._state.history_floor) <= txn:
                 return view, txn
 
     def scan(self, spec: ScanSpec) -> TableScan:
@@ -155,6 +155,11 @@ class EmbeddedTable:
             if not reads.use(hold):
                 check_readable(name, hold.txn, reads.granted(hold.table))
 
+        def view() -> tuple[TableView, int]:
+            found = state.view()
+            check_readable(name, hold.txn, state.history_floor)  # it may show less than there was
+            return found, hold.txn
+
         try:
             if spec.at is not None:
                 self._check_readable(hold.txn)
@@ -162,7 +167,7 @@ class EmbeddedTable:
                 self._engine,
                 state,
                 spec,
-                lambda: (state.view(), hold.txn),
+                view,
                 before_batch=go_on,
                 on_close=lambda: reads.end(hold),
             )
@@ -378,11 +383,17 @@ class EmbeddedTable:
         token: str,
         files: Sequence[FragmentInfo],
         write: NumberedWrite | None = None,
+        *,
+        replaces: bool = False,
     ) -> int:
-        with self._backend.importing(self._state) as imports:
+        if replaces:
+            self.flush()  # only what is in files can go; what comes from here on stays
+        state = self._state
+        with self._backend.importing(state) as imports:
             if write is None:
-                return imports.commit(self._state, job, token, files)
-            return self._backend.numbered.commit_import(self._state, job, token, files, write)
+                return imports.commit(state, job, token, files, replaces=replaces)
+            numbered = self._backend.numbered
+            return numbered.commit_import(state, job, token, files, write, replaces=replaces)
 
     def abort_import(self, job: str, token: str) -> None:
         with self._backend.importing(self._state) as imports:

@@ -76,6 +76,8 @@ class JobRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """When a running job is given up unless somebody renews it."""
     txn: int = 0
     """Of all cells of a committed job."""
+    replaces: bool = False
+    """Whether all that was in the table before went in the moment of a committed job."""
 
     def has_expired(self, now_us: int) -> bool:
         """Whether nobody renewed it in time."""

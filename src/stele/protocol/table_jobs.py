@@ -106,6 +106,8 @@ class ImportFiles(msgspec.Struct, frozen=True):
     writer: str | None = None
     """Who numbers its writes, and the number of this one."""
     sequence: int = 0
+    replaces: bool = False
+    """Whether what was in the table before goes in the same moment."""
 
 
 # ---- numbered writes -----------------------------------------------------------------------

@@ -61,8 +61,8 @@ class SteleWriter(DataSourceArrowWriter):  # type: ignore[misc]
         with options.address.open() as handle:
             form = options.form(handle.schema, fields)
             ticket = handle.core.backend.begin_import(uuid.uuid4().hex, options.lease_us)
-            task = msgspec.msgpack.encode(write_task(handle, form, ticket))
-        return SteleWriter(options.address, task, write)
+            task = write_task(handle, form, ticket, replaces=overwrite)
+        return SteleWriter(options.address, msgspec.msgpack.encode(task), write)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> PartMessage:
         """What a task does with its lines."""

@@ -53,7 +53,8 @@ def commit_parts(
     _check_same(handle, task)
     batches = [batch for part in parts if (batch := part.mutations) is not None]
     files = [info for part in parts for info in part.files]
-    if files or sum(batch.nbytes for batch in batches) > mutation_bytes_max:
+    small = sum(batch.nbytes for batch in batches) <= mutation_bytes_max
+    if files or task.replaces or not small:
         if batches:
             tables = (pa.Table.from_batches([batch]).cast(LINES) for batch in batches)
             files += write_files(task, tables, DRIVER_PART, 0)
@@ -81,7 +82,9 @@ def _commit_files(
     handle: Table, task: WriteTask, files: list[FragmentInfo], write: NumberedWrite | None
 ) -> int:
     ticket = task.ticket
-    return handle.core.backend.commit_import(ticket.job, ticket.token, files, write)
+    return handle.core.backend.commit_import(
+        ticket.job, ticket.token, files, write, replaces=task.replaces
+    )
 
 
 def _commit_mutations(

@@ -59,6 +59,8 @@ class WriteTask(msgspec.Struct, frozen=True, kw_only=True):
     table: str
     schema_json: str
     form: WriteForm
+    replaces: bool = False
+    """Whether what is in the table goes in the moment of the commit."""
     inline_bytes_max: int = INLINE_BYTES_MAX
     memory_bytes_max: int = MEMORY_BYTES_MAX
 

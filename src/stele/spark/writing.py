@@ -48,14 +48,16 @@ def write(
     shape: str | None = None,
     app_id: str | None = None,
     version: int | None = None,
+    truncate: bool = False,
 ) -> Report:
     """Write a DataFrame into a table: all of it at one txn, or nothing of it.
 
     Lines are wide rows, whose columns mean what they mean in ``ss.bulk_load``, or cells (``row``,
     ``family``, ``qualifier``, ``value``, perhaps ``timestamp`` and ``op``); ``shape`` says which
     where the names of the columns do not. With ``app_id`` and ``version`` the write happens unless
-    one of the same app with this version or a higher one has. Small writes go into the log, large
-    ones become files; ``ss.bulk_load`` is quicker for very large ones.
+    one of the same app with this version or a higher one has. ``truncate`` replaces all that is in
+    the table: nobody ever sees neither the old rows nor the new ones, nor both. Small writes go
+    into the log, large ones become files; ``ss.bulk_load`` is quicker for very large ones.
     """
     numbered = numbered_write(app_id, version)
     if shape not in (None, *FORMS):
@@ -71,7 +73,7 @@ def write(
             op=op,
             nulls=nulls,
         )
-        return run_form(df, handle, form, numbered)
+        return run_form(df, handle, form, numbered, replaces=truncate)
 
 
 def numbered_write(app_id: str | None, version: int | None) -> NumberedWrite | None:
@@ -83,7 +85,14 @@ def numbered_write(app_id: str | None, version: int | None) -> NumberedWrite | N
     return app_write(app_id, version)
 
 
-def run_form(df: Any, handle: Table, form: WriteForm, numbered: NumberedWrite | None) -> Report:
+def run_form(
+    df: Any,
+    handle: Table,
+    form: WriteForm,
+    numbered: NumberedWrite | None,
+    *,
+    replaces: bool = False,
+) -> Report:
     """Write the lines of a DataFrame that have this form."""
     check_fit(handle.schema, form, arrow_schema(df.schema))
     started = CLOCK.monotonic_us()
@@ -93,7 +102,7 @@ def run_form(df: Any, handle: Table, form: WriteForm, numbered: NumberedWrite | 
         if last is not None and last.sequence >= numbered.sequence:
             return Report(job, last.txn, done_before=True)
     with begun_job(handle, job, parse_duration(TTL_DEFAULT, "ttl")) as ticket:
-        task = write_task(handle, form, ticket)
+        task = write_task(handle, form, ticket, replaces=replaces)
         done = commit_parts(handle, task, _run(df, task), numbered)
     return Report(
         job,
@@ -106,10 +115,17 @@ def run_form(df: Any, handle: Table, form: WriteForm, numbered: NumberedWrite | 
     )
 
 
-def write_task(handle: Table, form: WriteForm, ticket: ImportTicket) -> WriteTask:
+def write_task(
+    handle: Table, form: WriteForm, ticket: ImportTicket, *, replaces: bool = False
+) -> WriteTask:
     """What tasks of a write have to know."""
-    schema_json = schema_to_json(handle.schema).decode()
-    return WriteTask(ticket=ticket, table=handle.name, schema_json=schema_json, form=form)
+    return WriteTask(
+        ticket=ticket,
+        table=handle.name,
+        schema_json=schema_to_json(handle.schema).decode(),
+        form=form,
+        replaces=replaces,
+    )
 
 
 def _run(df: Any, task: WriteTask) -> list[WrittenPart]:

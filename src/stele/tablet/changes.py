@@ -271,14 +271,19 @@ class PrepareImport:
 
 @dataclass(frozen=True, slots=True)
 class EndImport:
-    """A job is decided: with a txn its files are shown under it, without one they are let go."""
+    """A job is decided: with a txn its files are shown under it, without one they are let go.
+
+    If it replaces, the files of before go in the same moment, in tablets too that get none.
+    """
 
     job: str
     txn: int | None
+    replaces: bool = False
 
     def apply(self, configs: Configs) -> Outcome:
         ended = (
-            (config, without_import(config, self.job, self.txn)) for config in configs.values()
+            (config, without_import(config, self.job, self.txn, replaces=self.replaces))
+            for config in configs.values()
         )
         return ConfigEdit(written=tuple(revised(new) for old, new in ended if new != old))
 
@@ -322,20 +327,32 @@ def into_groups_of(config: TabletConfig, groups: Mapping[str, ColumnSet]) -> Tab
     return _mapped(config, lambda references: into_groups(references, groups))
 
 
-def without_import(config: TabletConfig, job: str, txn: int | None) -> TabletConfig:
-    """A tablet after the end of a job: its files are shown under a txn, or gone without one."""
+def without_import(
+    config: TabletConfig, job: str, txn: int | None, *, replaces: bool = False
+) -> TabletConfig:
+    """A tablet after the end of a job: its files are shown under a txn, or gone without one.
+
+    One that replaces leaves of the others only what holds later commits, and raises the floor of
+    history to its txn, by which it is known to have been carried out.
+    """
     mine = [one for one in config.imports if one.job == job]
-    if not mine:
+    replaces = replaces and txn is not None and config.history_floor < txn
+    if not mine and not replaces:
         return config
     left = tuple(one for one in config.imports if one.job != job)
     if txn is None:
         return replace(config, imports=left)
     shown = tuple(replace(ref, txn=txn) for one in mine for ref in one.references)
+    kept, floor = config.references, config.history_floor
+    if replaces:
+        kept = tuple(r for r in kept if HIDDEN_COLUMNS.covers(r.columns) or r.txn_max > txn)
+        floor = txn
     return replace(
         config,
         imports=left,
-        references=(*config.references, *shown),
+        references=(*kept, *shown),
         clock=max(config.clock, txn),
+        history_floor=floor,
     )
 
 

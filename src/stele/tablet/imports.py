@@ -125,8 +125,13 @@ class Imports:
         token: str,
         files: Sequence[FragmentInfo],
         more: References = (),
+        *,
+        replaces: bool = False,
     ) -> int:
-        """Prepare, decide and show; the txn. ``more`` are files of ours that go with it."""
+        """Prepare, decide and show; the txn. ``more`` are files of ours that go with it.
+
+        If it ``replaces``, all that is in other files goes when it is shown.
+        """
         held = self._held(state, job, token)
         if held.state is JobState.ABORTED:
             raise Conflict(f"job {job!r} was given up: run it again")
@@ -134,7 +139,7 @@ class Imports:
             references = (*self._checked(state, token, files), *more)
             self._engine.change_and_wait(state, PrepareImport(job, references))
             failpoint(AFTER_PREPARE)
-            held = self._decide(state, job, token)
+            held = self._decide(state, job, token, replaces)
         self._show(state, held)
         return held.txn
 
@@ -157,14 +162,16 @@ class Imports:
         groups = {group.name: schema.column_set(group) for group in schema.groups}
         return into_groups(tuple(Reference(info) for info in files), groups)
 
-    def _decide(self, state: TableState, job: str, token: str) -> JobRecord:
+    def _decide(self, state: TableState, job: str, token: str, replaces: bool) -> JobRecord:
         """The one moment at which a job happens."""
         txn = number_import(self._engine, state, job)
         failpoint(AFTER_TXN)
         while True:
             try:
                 held = self._held(state, job, token)
-                decided = msgspec.structs.replace(held, state=JobState.COMMITTED, txn=txn)
+                decided = msgspec.structs.replace(
+                    held, state=JobState.COMMITTED, txn=txn, replaces=replaces
+                )
                 self._coordination.change_job(decided, held)
             except Conflict:
                 continue  # renewed in between
@@ -189,10 +196,13 @@ class Imports:
     def _show(self, state: TableState, record: JobRecord) -> None:
         """Let everybody see a committed job. Done already: nothing happens."""
         engine = self._engine
+        if record.replaces:
+            with engine.lock:  # before anybody can read the past without what was there then
+                state.history_floor = max(state.history_floor, record.txn)
         try:
             engine.change_and_wait(
                 state,
-                EndImport(record.name, record.txn),
+                EndImport(record.name, record.txn, record.replaces),
                 shown=lambda: import_shown(engine, state),
             )
         except SteleError as error:
@@ -228,7 +238,7 @@ class Imports:
                 )
         else:
             return
-        if not any(one.job == job for config in state.layout.tablets for one in config.imports):
+        if not _is_pending(state, held):
             self._coordination.forget_job(state.id, job)
 
     def has_work(self, state: TableState) -> bool:
@@ -244,6 +254,7 @@ class Imports:
             if job.state is JobState.RUNNING and job.has_expired(now_us):
                 self._abort(state, job)
         hidden = {one.job for config in state.layout.tablets for one in config.imports}
+        hidden |= {job.name for job in jobs.values() if _is_pending(state, job)}
         for name in sorted(hidden):
             decided = jobs.get(name)
             if decided is not None and decided.state is JobState.COMMITTED:
@@ -271,6 +282,15 @@ class Imports:
         return found
 
 
+def _is_pending(state: TableState, job: JobRecord) -> bool:
+    """Whether a tablet does not show yet what was decided of a job."""
+    return any(
+        any(one.job == job.name for one in config.imports)
+        or (job.replaces and config.history_floor < job.txn)
+        for config in state.layout.tablets
+    )
+
+
 def settled(config: TabletConfig, jobs: Iterable[JobRecord]) -> TabletConfig:
     """A tablet as a new owner takes it over: what is decided is carried out."""
     known = {job.name: job for job in jobs if job.table == config.table}
@@ -279,7 +299,10 @@ def settled(config: TabletConfig, jobs: Iterable[JobRecord]) -> TabletConfig:
         if job is None or job.state is JobState.ABORTED:
             config = without_import(config, one.job, None)
         elif job.state is JobState.COMMITTED:
-            config = without_import(config, one.job, job.txn)
+            config = without_import(config, one.job, job.txn, replaces=job.replaces)
+    for job in known.values():
+        if job.replaces:  # also where it has brought nothing
+            config = without_import(config, job.name, job.txn, replaces=True)
     return config
 
 

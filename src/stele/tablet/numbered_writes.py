@@ -9,8 +9,9 @@ in whichever form, is answered with the txn of the commit that has its number or
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 
 import pyarrow as pa
 
@@ -34,7 +35,7 @@ from stele.model.numbered_writes import (
 from stele.model.validation import validate_mutations
 from stele.storage.fragment_format import FragmentInfo
 from stele.storage.group_merge import fragment_options
-from stele.storage.references import Reference
+from stele.storage.references import Reference, References
 from stele.tablet.engine import Engine
 from stele.tablet.import_gate import await_import
 from stele.tablet.imports import Imports
@@ -92,24 +93,26 @@ class NumberedWrites:
         token: str,
         files: Sequence[FragmentInfo],
         write: NumberedWrite,
+        *,
+        replaces: bool = False,
     ) -> int:
         """Commit an import, unless the write was done; the txn. The job is over in both cases.
 
         The writer remembers what was done, so nobody has to remember the job.
         """
         with self._first_time(state, write) as known:
-            txn = self._commit(state, job, token, files, write) if known is None else known
+            if known is None:
+                commit = partial(self._imports.commit, state, job, token, files, replaces=replaces)
+                txn = self._traced(state, write, commit)
+            else:
+                txn = known
         self._imports.forget(state, job, token)
         return txn
 
-    def _commit(
-        self,
-        state: TableState,
-        job: str,
-        token: str,
-        files: Sequence[FragmentInfo],
-        write: NumberedWrite,
+    def _traced(
+        self, state: TableState, write: NumberedWrite, commit: Callable[[References], int]
     ) -> int:
+        """Commit with a file that remembers the write."""
         cell = writer_cell(write, self._now_us())
         with self._engine.fragments.writing() as pending:
             infos = pending.write(
@@ -118,7 +121,7 @@ class NumberedWrites:
                 options=fragment_options(HIDDEN_GROUP),
             )
             traces = tuple(Reference(info, columns=HIDDEN_COLUMNS) for info in infos)
-            txn = self._imports.commit(state, job, token, files, traces)
+            txn = commit(traces)
         failpoint(AFTER_IMPORT)
         return txn
 

@@ -191,7 +191,9 @@ class TabletMethods:
             writer, number = request.writer, request.sequence
             write = None if writer is None else NumberedWrite(writer, number)
             files = decode_files(request.files)
-            return table.commit_import(request.job, request.token, files, write)
+            return table.commit_import(
+                request.job, request.token, files, write, replaces=request.replaces
+            )
 
         return protocol.Txn(await self._on_table(request.table, commit))
 
