@@ -111,7 +111,7 @@ def test_two_queries_into_one_table(spark: Any, db: stele.Database, tmp_path: Pa
 def test_a_batch_is_written_by_hand(spark: Any, db: stele.Database, tmp_path: Path) -> None:
     place = tmp_path / "arrivals"
     arrive(spark, place, 0)
-    reports = []
+    reports: list[ss.Report] = []
 
     def each(batch: Any, number: int) -> None:
         reports.extend(

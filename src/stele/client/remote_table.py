@@ -287,9 +287,9 @@ class RemoteTable:
         replaces: bool = False,
     ) -> int:
         """Make files part of the table; the txn."""
-        numbered = (None, 0) if write is None else write
+        writer, sequence = (None, 0) if write is None else write
         request = jobs.ImportFiles(
-            self.id, job, token, encode_files(files), *numbered, replaces=replaces
+            self.id, job, token, encode_files(files), writer, sequence, replaces
         )
         return self._operate(jobs.COMMIT_IMPORT, request, repeat=True).txn
 
