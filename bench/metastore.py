@@ -164,7 +164,13 @@ async def measure(options: argparse.Namespace) -> list[Row]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--nodes", type=int, nargs="+", default=[3, 1], help="sizes of groups")
+    parser.add_argument(
+        "--nodes",
+        type=int,
+        nargs="*",
+        default=[3, 1],
+        help="sizes of groups; none for --grow alone",
+    )
     parser.add_argument("--seconds", type=float, default=2.0, help="of one turn")
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--kills", type=int, default=30, help="of the leader")

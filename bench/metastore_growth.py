@@ -1,7 +1,9 @@
 """How the cost of a request grows with what a metastore holds: keys, watchers, sessions.
 
 Three nodes of each side, filled step by step. Each row is the cost at the larger size against the
-cost at the smallest, for the same side: 1 means that it does not grow.
+cost at the smallest, for the same side: 1 means that it does not grow. What one key, watcher or
+session takes of the servers' memory is what they have grown by, for each: what was measured on the
+way is in it, so it is an upper bound.
 """
 
 from __future__ import annotations
@@ -26,18 +28,28 @@ SECONDS: Final = 2.0
 
 
 async def growth_rows(folder: Path, keys: int) -> list[Row]:
-    """Both sides, one after the other."""
+    """Both sides, one after the other; then the memory of one thing more, side against side."""
     rows: list[Row] = []
+    for_each: dict[str, list[float]] = {}
     kinds: tuple[type[SteleSide | EtcdSide], ...] = (SteleSide, EtcdSide)
     for kind in kinds:
         side: Side = await kind.start(folder / f"growth-{kind.name}", 3)
         try:
-            rows += await _with_keys(side, keys)
-            rows += await _with_watchers(side)
-            rows += await _with_sessions(side)
+            for what, count, work in (
+                ("key", keys, lambda side: _with_keys(side, keys)),
+                ("watcher", WATCHERS[-1], _with_watchers),
+                ("session", SESSIONS[-1], _with_sessions),
+            ):
+                before = side.group.resident_bytes()
+                rows += await work(side)
+                grown = max(side.group.resident_bytes() - before, 0)
+                for_each.setdefault(what, []).append(grown / count)
         finally:
             await side.close()
-    return rows
+    return rows + [
+        slower(f"memory of all servers for each {what}, against etcd", ours, theirs or 1.0, "bytes")
+        for what, (ours, theirs) in for_each.items()
+    ]
 
 
 async def _fill(side: Side, first: int, last: int) -> None:
