@@ -75,14 +75,18 @@ class Shell(Protocol):
         """The node has given up."""
 
 
+PUT_OFF_ENTRIES_MAX = 256
+"""Applied at the latest when there are so many: some milliseconds of work."""
+
 Convert = Callable[[Any], Any]
 
 
 class Driver:
     """One node with its state, its watchers and those who wait. One thread at a time.
 
-    Nobody waits at a follower for its state to change, but the leader waits for its log. So a shell
-    may have entries put off there until it has written and told what there was: ``catch_up``.
+    The leader waits for a follower's log, and nobody for its state as long as nobody reads or
+    watches there. So a shell may have a follower put entries off and ``catch_up`` a little later:
+    they then cost no time between an append and its answer, and less together than one by one.
     """
 
     def __init__(self, member: Member, shell: Shell, *, puts_off: bool = False) -> None:
@@ -201,7 +205,9 @@ class Driver:
         return self._member.stage(snapshot)
 
     def adopt(self, installation: Installation) -> e.StateReplaced:
-        """Make an image the state."""
+        """Make an image the state. What was put off is part of it: all of that was committed when
+        the image was chosen, because it reaches further."""
+        self._put_off = ()
         replaced = self._member.adopt(installation)
         self.watches.interrupt()
         return replaced
@@ -219,14 +225,26 @@ class Driver:
         self._carry_out(todo)
         return self.node.has_news
 
-    def catch_up(self) -> bool:
-        """Apply what was put off; whether there was something. Before anything else is handed in:
-        an image of a later state must not get in between."""
-        if not self._put_off:
-            return False
+    @property
+    def is_behind(self) -> bool:
+        """Whether entries were put off."""
+        return bool(self._put_off)
+
+    @property
+    def must_catch_up(self) -> bool:
+        """Whether somebody waits for what was put off, or there is enough of it."""
+        return bool(self._put_off) and (
+            len(self._put_off) >= PUT_OFF_ENTRIES_MAX
+            or self.node.leads
+            or len(self.hub) > 0
+            or bool(self._waiting)
+        )
+
+    def catch_up(self) -> None:
+        """Apply what was put off."""
         put_off, self._put_off = self._put_off, ()
-        self._apply(put_off)
-        return True
+        if put_off:
+            self._apply(put_off)
 
     def _carry_out(self, todo: e.Instructions) -> None:
         shell = self._shell

@@ -53,6 +53,7 @@ class LogJob:
         "_retires",
         "base",
         "groups",
+        "has_slow_work",
         "installation",
         "is_disk_full",
         "lost",
@@ -79,11 +80,8 @@ class LogJob:
         """The last image of the groups, once it lies beside the state."""
         self.is_disk_full = False
         self.lost: str | None = None
-
-    @property
-    def has_slow_work(self) -> bool:
+        self.has_slow_work = retires is not None or any(group.snapshot for group in groups)
         """Whether there is more to do than to write and to sync: an image may take minutes."""
-        return self._retires is not None or any(group.snapshot for group in self.groups)
 
     def run(self) -> None:
         """Write and sync. Takes as long as the disk takes."""

@@ -142,15 +142,17 @@ class Node:
         if self.stopped is not None:
             return self._last_words(self.stopped)
         self._note_leadership()
-        self._propose_writes()
+        if self._writes:
+            self._propose_writes()
         self._ask_reads()
-        ready = self.core.ready()
-        self._note_leadership()
+        ready = self.core.ready() if self.core.has_ready() else None
         self._desk.look()
         if ready is not None:
             self._take_ready(ready)
         if self._reads.has_confirmed:
             self._serve_reads()
+        if ready is None and self._out.is_empty:
+            return None
         return self._out.take(ready, self.core.leader)
 
     def take_answers(self) -> list[e.Answer]:
@@ -185,8 +187,6 @@ class Node:
         return NotLeader(f"node {self.id} does not lead", leader=self.leader_address)
 
     def _propose_writes(self) -> None:
-        if not self._writes:
-            return
         writes, self._writes = self._writes, []
         try:
             self._propose(writes)
@@ -274,7 +274,8 @@ class Node:
 
     def _note_leadership(self) -> None:
         """Leadership is gone or new: the term tells, also when both came within one turn."""
-        leading_term = self.core.term if self.leads else 0
+        core = self.core
+        leading_term = core.term if core.role is Role.LEADER else 0
         if leading_term == self._leading_term:
             return
         if self._leading_term:

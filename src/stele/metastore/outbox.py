@@ -73,17 +73,6 @@ class Outbox:
 
     def take(self, ready: Ready | None, leader: int) -> Instructions | None:
         """Everything collected, with what the core wants; None when that is nothing."""
-        if ready is None and not (
-            self.send
-            or self.answers
-            or self.refusals
-            or self.reads
-            or self.send_images
-            or self.sync_state
-            or self.cut_log
-            or self.report_space
-        ):
-            return None
         instructions = Instructions(
             send=tuple(self.send),
             persist=() if ready is None else _group_of(ready),
@@ -101,6 +90,20 @@ class Outbox:
             return None
         self._clear(keep_report=leader == NOBODY)
         return instructions
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was collected, but for what waits for the disk."""
+        return not (
+            self.send
+            or self.answers
+            or self.refusals
+            or self.reads
+            or self.send_images
+            or self.sync_state
+            or self.cut_log
+            or self.report_space
+        )
 
     def take_answers(self) -> list[Answer]:
         """The answers alone."""

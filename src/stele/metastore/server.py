@@ -38,6 +38,10 @@ from stele.rpc.deferred import Deferred
 TICK_US: Final = 50_000
 """Raft's unit of time. A heartbeat takes one, an election begins after ten to twenty."""
 
+PUT_OFF_S: Final = 0.005
+"""How long a follower may put off what nobody there waits for: some appends, and less than a
+heartbeat's period."""
+
 US_PER_SECOND: Final = 1_000_000
 
 log = logging.getLogger("stele.metastore")
@@ -111,6 +115,8 @@ class NodeServer:
         )
         self._turn_due = False
         self._ticking: asyncio.TimerHandle | None = None
+        self._catching_up: asyncio.TimerHandle | None = None
+        self._is_catching_up_due = False
         self.ended: asyncio.Future[str] = self._loop.create_future()
         """Resolved with the reason when the node has given up."""
 
@@ -124,8 +130,9 @@ class NodeServer:
 
     async def close(self, grace_s: float = 1.0) -> None:
         """Answer what is in flight, write what there is, let go of everything."""
-        if self._ticking is not None:
-            self._ticking.cancel()
+        for timer in (self._ticking, self._catching_up):
+            if timer is not None:
+                timer.cancel()
         await self._server.close(grace_s)
         await self._images.close()
         await self._peers.close()
@@ -158,9 +165,12 @@ class NodeServer:
         when all messages and answers are written it is waited for, and what follows from it is
         carried out too. Meanwhile the turn stays due, so that nothing asks for another."""
         try:
+            self._peers.follow(self.driver.node.core.membership)
             self._carry_out()
-            while self._log_runner.run_here() or self.driver.catch_up():
+            while self._log_runner.run_here():
                 self._carry_out()
+            if self.driver.is_behind:
+                self._catch_up()
         except Exception:
             # Instructions were lost on the way: what this node would say now may be wrong.
             log.exception("a bug in node %d", self.node)
@@ -168,8 +178,22 @@ class NodeServer:
         finally:
             self._turn_due = False
 
+    def _catch_up(self) -> None:
+        """Apply what was put off, if it is time for it; else see to it that it will be."""
+        if self.driver.must_catch_up or self._is_catching_up_due:
+            self._is_catching_up_due = False
+            self._server.begin_turn()
+            self.driver.catch_up()
+            self._carry_out()
+        elif self._catching_up is None:
+            self._catching_up = self._loop.call_later(PUT_OFF_S, self._catch_up_later)
+
+    def _catch_up_later(self) -> None:
+        self._catching_up = None
+        self._is_catching_up_due = True
+        self.wake()
+
     def _carry_out(self) -> None:
-        self._peers.follow(self.driver.node.core.membership)
         self._server.begin_turn()
         try:
             while self.driver.step():
@@ -232,8 +256,9 @@ class NodeServer:
     def stopped(self, reason: str) -> None:
         """The node has given up: so does the server."""
         log.error("node %d stops: %s", self.node, reason)
-        if self._ticking is not None:
-            self._ticking.cancel()
+        for timer in (self._ticking, self._catching_up):
+            if timer is not None:
+                timer.cancel()
         if not self.ended.done():
             self.ended.set_result(reason)
 

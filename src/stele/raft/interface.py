@@ -42,6 +42,9 @@ class RaftCore(Protocol):
     def step(self, message: Message) -> None:
         """A message has arrived. Old, doubled and reordered ones do no harm."""
 
+    def has_ready(self) -> bool:
+        """Whether ``ready`` may have something to say. Costs little, for who asks often."""
+
     def ready(self) -> Ready | None:
         """What is to be done now; None if nothing is. Each instruction is given once."""
 

@@ -144,6 +144,22 @@ class RaftNode:
             if handler is not None:
                 handler(s, message)
 
+    def has_ready(self) -> bool:
+        """See ``RaftCore``."""
+        s, offered = self.state, self._offered_hard_state
+        log = s.log
+        return (
+            log.ledger.offered != log.last_index
+            or log.commit != offered.commit
+            or s.has_output
+            or log.handed < log.applicable_index()
+            or s.term != offered.term
+            or s.vote != offered.vote
+            or bool(s.reads.waiting or s.forwarded.unsent)
+            or s.snapshot_to_install is not None
+            or (s.role is Role.LEADER and replication.has_appends(s))
+        )
+
     def ready(self) -> Ready | None:
         """See ``RaftCore``."""
         s = self.state

@@ -33,6 +33,12 @@ def send_appends(s: RaftState) -> None:
             pass
 
 
+def has_appends(s: RaftState) -> bool:
+    """Whether some follower does not know everything yet."""
+    last, commit = s.log.last_index, s.log.commit
+    return not all(progress.knows(last, commit) for progress in s.peers.values())
+
+
 def send_append(s: RaftState, node: int, progress: Progress) -> bool:
     """Send one message if there is something to say; whether a further one could follow."""
     if progress.state is ProgressState.SNAPSHOT or progress.answer_due:

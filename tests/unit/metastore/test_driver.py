@@ -8,8 +8,10 @@ import pytest
 
 from stele.client.metastore_inline import LocalAnswer
 from stele.errors import NotLeader, OutOfSpace, Unavailable
+from stele.metastore import driver as driver_module
 from stele.metastore import events as e
 from stele.metastore.driver import payloads
+from stele.protocol.metastore_values import KeyRange
 from stele.raft import Entry, EntryKind
 from tests.unit.metastore.embedded_support import Home
 
@@ -56,26 +58,39 @@ def test_beginning_again_tells_all_who_wait() -> None:
         waiter.__await__().send(None)
 
 
-def test_a_leader_applies_at_once_and_answers_before_it_looks_further() -> None:
+def noop(index: int) -> e.Instructions:
+    return e.Instructions(apply=(Entry(1, index, EntryKind.NOOP, b""),))
+
+
+def test_a_leader_applies_at_once() -> None:
     home = Home()
     driver = home.node.driver
     driver._puts_off = True
     home.ms.put("/a", b"1")
-    assert not driver.catch_up(), "somebody waits here"
+    assert not driver.is_behind, "somebody waits here"
 
 
-def test_who_follows_puts_entries_off_until_told_and_keeps_their_order() -> None:
+def test_who_follows_puts_entries_off_and_keeps_their_order() -> None:
     home = Home()
     driver = home.node.driver
     driver._puts_off = True
-    first, second = driver.machine.applied_index + 1, driver.machine.applied_index + 2
+    first = driver.machine.applied_index + 1
     with mock.patch.object(type(driver.node), "leads", False):
-        driver._carry_out(e.Instructions(apply=(Entry(1, first, EntryKind.NOOP, b""),)))
-    driver._carry_out(e.Instructions(apply=(Entry(1, second, EntryKind.NOOP, b""),)))
+        driver._carry_out(noop(first))
+        assert (driver.is_behind, driver.must_catch_up) == (True, False), "nobody waits here"
+        watcher = driver.hub.add(KeyRange("/a"), first, lambda: None)
+        assert driver.must_catch_up, "somebody watches"
+        driver.hub.remove(watcher)
+        with mock.patch.object(driver_module, "PUT_OFF_ENTRIES_MAX", 1):
+            assert driver.must_catch_up, "it is enough"
+        driver.read(lambda: 1)
+        assert driver.must_catch_up, "somebody reads"
+    driver._carry_out(noop(first + 1))
+    assert driver.must_catch_up, "it leads"
     assert driver.machine.applied_index == first - 1
     with mock.patch.object(driver.node, "handle") as handle:
-        assert driver.catch_up()
-        assert not driver.catch_up()
-    assert driver.machine.applied_index == second
+        driver.catch_up()
+        driver.catch_up()
+    assert driver.machine.applied_index == first + 1
     (applied,) = handle.call_args.args
-    assert [entry.index for entry in applied.entries] == [first, second]
+    assert [entry.index for entry in applied.entries] == [first, first + 1]

@@ -33,10 +33,18 @@ def make_node(
     return RaftNode(node, config or RaftConfig(), stored, slowest_last(node))
 
 
+def look(node: RaftNode) -> Ready | None:
+    """What a node wants done; ``has_ready`` may promise too much, never too little."""
+    promised = node.has_ready()
+    ready = node.ready()
+    assert promised or ready is None
+    return ready
+
+
 def work(node: RaftNode) -> list[Ready]:
     """Carry out all a node wants done, its writes at once; what it wanted."""
     done = []
-    while (ready := node.ready()) is not None:
+    while (ready := look(node)) is not None:
         done.append(ready)
         node.persisted(ready.number)
         if ready.committed:

@@ -107,3 +107,16 @@ def test_all_replicas_apply_all_proposals_in_order(payloads: list[bytes], size: 
         assert [entry.data for entry in log.slice(3, log.last_index, 1 << 20)] == payloads
         assert log.applied == log.commit == 2 + len(payloads)
         log.check_invariants()
+
+
+def test_a_node_with_nothing_to_say_knows_it() -> None:
+    nodes = [make_node(node) for node in (1, 2, 3)]
+    nodes[0].campaign()
+    settle(*nodes)
+    assert not any(node.has_ready() for node in nodes)
+    nodes[0].propose([b"x"])
+    assert nodes[0].has_ready()
+    settle(*nodes)
+    assert not any(node.has_ready() for node in nodes)
+    nodes[1].read_index(1)
+    assert nodes[1].has_ready()

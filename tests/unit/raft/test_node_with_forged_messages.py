@@ -9,7 +9,7 @@ from stele.errors import Corruption, GiveUp, RetryElsewhere, RetryLater
 from stele.raft import AddLearner, Membership, Promote, RaftConfig, RaftNode, Remove
 from stele.raft import messages as msg
 from stele.raft.entries import Entry, EntryKind, Snapshot
-from tests.unit.raft.group import make_node, work
+from tests.unit.raft.group import look, make_node, work
 
 SMALL = st.integers(0, 6)
 TERM = st.integers(0, 4)
@@ -70,7 +70,7 @@ def act(node: RaftNode, action: object) -> None:
         case "work":
             work(node)
         case "ready":
-            node.ready()
+            look(node)
         case "campaign":
             node.campaign()
         case "propose":
