@@ -237,12 +237,14 @@ class EtcdSide(Side):
         self.group.close()
 
     async def h2load(self, method: str, body: bytes, in_flight: int, seconds: float) -> float:
-        """Calls a second of one request, sent again and again by h2load over one connection."""
+        """Calls a second of one request, sent again and again by h2load over one connection. It
+        counts in whole seconds."""
+        whole_s = max(1, round(seconds))
         with tempfile.NamedTemporaryFile() as file:
             file.write(message(body))
             file.flush()
             words = [str(ETCD.with_name("h2load")), "-t", "1", "-c", "1", "-m", str(in_flight)]
-            words += ["--duration", f"{seconds:g}", "--data", file.name]
+            words += ["--duration", str(whole_s), "--data", file.name]
             words += ["-H", "content-type: application/grpc"]
             words += ["-H", "te: trailers"]  # codespell:ignore te
             words += [f"http://{self._leader}{method}"]
@@ -255,4 +257,4 @@ class EtcdSide(Side):
         found = re.search(rb"(\d+) succeeded, (\d+) failed", told)
         assert found is not None, told.decode()
         assert int(found[1]), told.decode()
-        return int(found[1]) / seconds
+        return int(found[1]) / whole_s
