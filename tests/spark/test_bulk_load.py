@@ -14,6 +14,7 @@ import stele
 from stele import spark as ss
 from stele.env.failpoints import SimulatedCrash, armed, crash, fail
 from stele.errors import InvalidArgument, InvalidCells, SteleError
+from stele.spark.shapes import Shape
 
 pytestmark = [
     pytest.mark.spark,
@@ -28,6 +29,8 @@ TYPED = stele.Schema(
 )
 LATER = datetime.datetime(2200, 1, 1, tzinfo=datetime.UTC)
 NOON = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)
+
+SHAPES: tuple[Shape, ...] = ("rows", "cells")
 
 
 @pytest.fixture
@@ -76,6 +79,28 @@ def test_a_typed_load_is_what_the_dataframe_says(spark: Any, db: stele.Database)
     )
     table.compact()
     assert rows_in(table) == 300
+
+
+def test_what_is_read_can_be_loaded_again(spark: Any, db: stele.Database) -> None:
+    schema = stele.Schema(
+        [stele.Group("hot", ["info"]), stele.Group("rest", ["anchor"])],
+        columns={"info:age": "int64", "info:id": "uint64", "info:name": "string"},
+    )
+    table = db.create_table("first", schema)
+    for number in range(50):
+        values: dict[Any, Any] = {"info:id": (1 << 64) - 1 - number}
+        values[stele.Column("anchor", b"\xff")] = b"%d" % number
+        table.put(b"%03d" % number, values | ({"info:name": "x"} if number % 2 else {}))
+    seen: list[ss.LoadProgress] = []
+    for shape in SHAPES:
+        again = db.create_table(shape, schema)
+        frame = ss.read(spark, table, shape=shape)
+        report = ss.bulk_load(spark, frame, again, shape=shape, progress=seen.append)
+        assert (seen[-1].phase, seen[-1].rows) == ("done", report.rows)
+        assert seen[-1].size_bytes >= report.size_bytes > 0
+        found, wanted = (one.scan().to_arrow() for one in (again, table))
+        for column in ("row", "family", "qualifier", "value"):
+            assert found.column(column).to_pylist() == wanted.column(column).to_pylist(), column
 
 
 def test_a_load_with_a_name_happens_once(spark: Any, db: stele.Database) -> None:

@@ -34,6 +34,8 @@ SCHEMA = stele.Schema(
 )
 NOON = datetime.datetime(2026, 1, 1, 12, 0, 0, 123_456, tzinfo=datetime.UTC)
 
+TEXTS = ("", "Zoë, and more", 'a "quote"', " padded ", "two\nlines", "back\\", '\\"', "null", "'")
+
 
 @pytest.fixture
 def db(tmp_path: Path) -> Iterator[stele.Database]:
@@ -43,7 +45,7 @@ def db(tmp_path: Path) -> Iterator[stele.Database]:
         for number in range(40):
             values: dict[Any, Any] = {"info:age": number - 20, "anchor:x": b"y%d" % number}
             if number % 2:
-                values |= {"info:name": dice.choice(["", "Zoë, and more", 'a "quote"'])}
+                values |= {"info:name": TEXTS[number // 2 % len(TEXTS)]}
                 values |= {"info:seen": NOON, "info:score": number / 7}
                 values |= {"info:raw": dice.randbytes(3), stele.Column("anchor", b"\xff"): b"\0"}
             table.put(b"p%d" % number, values)

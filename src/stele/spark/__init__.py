@@ -16,6 +16,7 @@ from stele.spark.compacting import CompactProgress, CompactReport, compact
 from stele.spark.deleting import delete
 from stele.spark.exporting import export
 from stele.spark.importing import import_
+from stele.spark.load_progress import LoadProgress
 from stele.spark.loading import Report, bulk_load
 from stele.spark.lookups import lookup_join
 from stele.spark.reading import read, view
@@ -27,6 +28,7 @@ from stele.spark.writing import write
 __all__ = [
     "CompactProgress",
     "CompactReport",
+    "LoadProgress",
     "RecoverReport",
     "Report",
     "backup",

@@ -33,8 +33,16 @@ _TIMES = {
 }
 """With all digits: what Spark writes by itself ends at milliseconds."""
 
+_CSV = {
+    "header": "true",
+    "escape": '"',
+    "ignoreLeadingWhiteSpace": "false",
+    "ignoreTrailingWhiteSpace": "false",
+}
+"""As RFC 4180 has it; by itself Spark trims text and escapes quotes but not what escapes them."""
+
 OPTIONS: Mapping[str, Mapping[str, str]] = {
-    "csv": {"header": "true", **_TIMES},
+    "csv": {**_CSV, **_TIMES},
     "json": _TIMES,
     "xml": _TIMES,
 }

@@ -28,6 +28,15 @@ CELLS = frozenset({"row", *(name for name, _, _ in CELL_PARTS)})
 """Columns that only an export of cells has all of."""
 
 
+READ_OPTIONS: Mapping[str, Mapping[str, str]] = {
+    # A text may have lines. And Spark takes an empty text for a null unless nulls are said to be
+    # something else, which no text is.
+    "csv": {**OPTIONS["csv"], "multiLine": "true", "nullValue": "\0null\0"},
+    "json": OPTIONS["json"],
+}
+"""With which an export is read, unless others are given."""
+
+
 def import_(
     spark: Any,
     path: str,
@@ -45,7 +54,7 @@ def import_(
     ``options`` say otherwise. Timestamps come back with cells; rows get the time of the import.
     """
     rule = check_export(format, "error", binary)
-    frame = _read(spark, path, format, {**OPTIONS.get(format, {}), **(options or {})})
+    frame = _read(spark, path, format, {**READ_OPTIONS.get(format, {}), **(options or {})})
     with opened(table) as (handle, _):
         columns = Imported(handle.schema, format in TEXT_FORMATS, rule)
         cells = set(frame.columns) >= CELLS

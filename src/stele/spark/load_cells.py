@@ -106,6 +106,22 @@ def lines_as_cells(
     return _imported(from_cells_table(table), timestamp)
 
 
+def with_unsigned(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
+    """The same rows with decimals as ``uint64`` where that is declared: Spark has no such type."""
+    for number, field in enumerate(batch.schema):
+        if not pa.types.is_decimal(field.type) or ":" not in field.name:
+            continue
+        typed = schema.typed_column(field.name)
+        if typed is None or typed.type.arrow != pa.uint64():
+            continue
+        try:
+            values = batch.column(number).cast(pa.uint64())
+        except pa.ArrowInvalid as error:
+            raise InvalidCells(f"column {field.name!r} is not of type uint64: {error}") from error
+        batch = batch.set_column(number, field.name, values)
+    return batch
+
+
 def is_delete(batch: pa.RecordBatch) -> pa.Array:
     """Which rows are to be erased; an op that is neither is refused."""
     ops = batch.column(OP)

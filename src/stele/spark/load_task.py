@@ -27,7 +27,14 @@ from stele.model.columns import Column
 from stele.model.groups import Group
 from stele.model.schema import Schema
 from stele.model.schema_json import schema_from_json
-from stele.spark.load_cells import FAMILY_MAP, OP, TIMESTAMP, group_cells, lines_as_cells
+from stele.spark.load_cells import (
+    FAMILY_MAP,
+    OP,
+    TIMESTAMP,
+    group_cells,
+    lines_as_cells,
+    with_unsigned,
+)
 from stele.spark.load_rows import NotPlain, PlainRows
 from stele.spark.row_sorter import MEMORY_BYTES_MAX, ROW, RowSorter
 from stele.spark.world import files_at
@@ -76,7 +83,7 @@ def run_load(
                 width = max(1, batch.num_columns - 1)
                 rows = max(1, CELLS_PER_BATCH // width)
                 sorter = RowSorter(directory, rows, task.memory_bytes_max)
-            sorter.add(batch)
+            sorter.add(with_unsigned(batch, schema))
         if sorter is None or not sorter.rows:
             return
         failpoint(AFTER_SORT)

@@ -9,7 +9,7 @@ from stele.errors import InvalidArgument, InvalidCells
 from stele.model.cells import Op, batch_to_cells
 from stele.model.groups import Group
 from stele.model.schema import Schema
-from stele.spark.load_cells import group_cells, lines_as_cells
+from stele.spark.load_cells import group_cells, lines_as_cells, with_unsigned
 
 SCHEMA = Schema(columns={"info:age": "int64"})
 ROWS = pa.RecordBatch.from_arrays(
@@ -87,3 +87,15 @@ def test_lines_that_are_cells_go_to_their_groups() -> None:
     typed = Schema([Group("all", ["info", "x"])], key="int64")
     with pytest.raises(InvalidArgument):
         lines_as_cells(lines(), typed, typed.groups[0], 9)
+
+
+def test_decimals_are_unsigned_numbers_where_those_are_declared() -> None:
+    schema = Schema(columns={"f:u": "uint64", "f:d": "decimal(20,0)"})
+    decimals = pa.array([(1 << 64) - 1, None], pa.decimal128(20, 0))
+    batch = pa.record_batch({"row": [b"a", b"b"], "f:u": decimals, "f:d": decimals})
+    found = with_unsigned(batch, schema)
+    assert found.column("f:u").to_pylist() == [(1 << 64) - 1, None]
+    assert found.schema.types[1:] == [pa.uint64(), pa.decimal128(20, 0)]
+    low = pa.record_batch({"row": [b"a"], "f:u": pa.array([-1], pa.decimal128(20, 0))})
+    with pytest.raises(InvalidCells, match="'f:u' is not of type uint64"):
+        with_unsigned(low, schema)
