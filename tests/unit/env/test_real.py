@@ -86,6 +86,7 @@ def test_jobs_at_the_same_time_have_threads_of_their_own() -> None:
         tasks.spawn(f"job {number}", job)
     together.wait(30)
     wait_until(lambda: len(tasks._idle) == 3)
+    assert len(set(tasks._idle)) == 3
 
 
 def test_idle_threads_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,6 +110,7 @@ def test_nothing_of_a_job_stays_alive_in_an_idle_thread() -> None:
     del held
     wait_until(lambda: len(tasks._idle) == 1)
     wait_until(lambda: watched() is None)
+    assert tasks._idle[0].is_alive()
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
