@@ -144,6 +144,9 @@ class Node:
         self._note_leadership()
         if self._writes:
             self._propose_writes()
+        elif self._leading_term and (committed := self.core.take_committed()):
+            # Somebody waits for their answers; what the followers have to hear can wait a moment.
+            return e.Instructions(apply=committed)
         self._ask_reads()
         ready = self.core.ready() if self.core.has_ready() else None
         self._desk.look()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from stele.raft.entries import Snapshot
+from stele.raft.entries import Entry, Snapshot
 from stele.raft.membership import Change, Membership
 from stele.raft.messages import InstallSnapshot, Message
 from stele.raft.ready import Proposed, Ready
@@ -47,6 +47,9 @@ class RaftCore(Protocol):
 
     def ready(self) -> Ready | None:
         """What is to be done now; None if nothing is. Each instruction is given once."""
+
+    def take_committed(self) -> tuple[Entry, ...]:
+        """The next entries to apply, ahead of the Ready that would bring them."""
 
     def persisted(self, number: int) -> None:
         """The writes of all Readys up to ``number`` are durable."""

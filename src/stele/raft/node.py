@@ -19,7 +19,7 @@ from stele.errors import Corruption, InvalidArgument
 from stele.raft import election, leadership, proposals, reading, replication, snapshots
 from stele.raft import messages as msg
 from stele.raft.config import RaftConfig
-from stele.raft.entries import NOBODY, Snapshot, StoredState, check_stored
+from stele.raft.entries import NOBODY, Entry, Snapshot, StoredState, check_stored
 from stele.raft.log import RaftLog
 from stele.raft.membership import Change, Membership
 from stele.raft.read_index import ForwardedReads
@@ -175,7 +175,7 @@ class RaftNode:
             # All that is known here is durable, so these answers have nothing to wait for.
             s.messages += s.messages_after_sync
             s.messages_after_sync = []
-        committed = s.log.take_committed(s.config.committed_bytes_max)
+        committed = self.take_committed()
         advanced = s.log.commit != offered.commit
         if not (needs_sync or advanced or committed or s.has_output):
             return None
@@ -186,6 +186,10 @@ class RaftNode:
         if needs_sync:
             s.log.ledger.begin(self._number, s.log.last_index, s.term)
         return s.take_ready(self._number, written, entries, committed, needs_sync=needs_sync)
+
+    def take_committed(self) -> tuple[Entry, ...]:
+        """See ``RaftCore``."""
+        return self.state.log.take_committed(self.state.config.committed_bytes_max)
 
     def persisted(self, number: int) -> None:
         """See ``RaftCore``."""

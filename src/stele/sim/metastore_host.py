@@ -238,7 +238,7 @@ class MetastoreHost:
         machine = StateMachine(MemoryKeyValues(self.fs, STATE_FILE), HELD_CHANGES_MAX)
         member = open_member(self.fs, dice, machine, OPTIONS)
         self.member = member
-        self.driver = Driver(member, self)
+        self.driver = Driver(member, self, puts_off=True)
         self._worker = LogWorker(self.id, member.log, self.driver)
         self._transfers = {}
         self.life += 1
@@ -272,12 +272,16 @@ class MetastoreHost:
         assert self.driver is not None
         assert self._worker is not None
         self._worker.tick()
+        self.driver.catch_up()
         self.driver.tick(self.now_us(), self._world.now_ms * MICROSECONDS)
         self._world.after(self.tick_ms, "tick", self, self._tick, None)
 
     def turn(self) -> None:
         """Do all that the node wants done, and begin the next write."""
         if self.driver is not None:
+            self.driver.turn()
+        if self.driver is not None and self.driver.must_catch_up:
+            self.driver.catch_up()
             self.driver.turn()
         if self.driver is None or self._worker is None:
             return

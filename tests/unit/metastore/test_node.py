@@ -18,7 +18,7 @@ from stele.metastore.commands import Executed, encode_command
 from stele.metastore.node import NodeSettings
 from stele.protocol.metastore_values import Identity, Put
 from stele.raft import Membership, Snapshot
-from stele.raft.messages import AppendAccepted, InstallSnapshot
+from stele.raft.messages import AppendAccepted, AppendRequest, InstallSnapshot
 from tests.unit.metastore.node_group import Group, open_session
 
 
@@ -56,6 +56,17 @@ def test_commands_that_came_together_are_answered_together() -> None:
     indices = [answer.index for answer in leader.answers[5]]
     assert indices == [leader.answers[4].index + step for step in (1, 2, 3)]
     assert all(host.machine.get("/k3") is not None for host in group.hosts.values())
+
+
+def test_a_leader_answers_before_it_tells_the_others_of_the_commit() -> None:
+    group = Group(3)
+    leader = group.elect()
+    leader.taken.clear()
+    group.ask(1, put(1))
+    applying = next(n for n, todo in enumerate(leader.taken) if todo.apply)
+    assert not leader.taken[applying].send
+    told = [m for todo in leader.taken[applying + 1 :] for m in todo.send]
+    assert any(isinstance(m, AppendRequest) and not m.entries for m in told)
 
 
 def test_nothing_is_answered_before_the_own_disk_and_a_majority_have_it() -> None:
