@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, run_state_machine_as_test
 
+from tests.model.check_changes import ChangeChecks
 from tests.model.machine_base import COUNTS
 from tests.model.rules_faults import FaultRules
 from tests.model.rules_reading import ReadingRules
@@ -24,11 +25,13 @@ SEED = int(os.environ.get("STELE_MODEL_SEED", "1"))
 EXAMPLES = int(os.environ.get("STELE_MODEL_EXAMPLES", "30"))
 STEPS = int(os.environ.get("STELE_MODEL_STEPS", "40"))
 RULES_MIN = 25
+CHANGES_SHARE = 0.1
+"""How often the changes of a table are looked at as well: they take as long as ten scans."""
 IDLE_RULES_MAX = 0 if EXAMPLES >= 200 else 6
 """Some rules need others before them and are rare in a few courses."""
 
 
-class EmbeddedMachine(FaultRules, ReadingRules):
+class EmbeddedMachine(FaultRules, ReadingRules, ChangeChecks):
     """All rules together. After every step, a moment of each table is compared with its model."""
 
     @initialize(seed=st.integers(0, 1 << 16))
@@ -40,6 +43,8 @@ class EmbeddedMachine(FaultRules, ReadingRules):
     def contents_are_right(self) -> None:
         for name in sorted(self.models):
             self.base(name, self.readable(name))
+            if self.dice.random() < CHANGES_SHARE:
+                self.check_changes(name)
 
 
 def test_the_store_does_what_the_model_does() -> None:

@@ -39,7 +39,7 @@ def options(path: str, *, streaming: bool = True, **more: str) -> ChangeOptions:
 
 
 def stream(path: str, **more: str) -> ChangesStreamReader:
-    found = options(path, **more)
+    found = options(path, streaming=True, **more)
     return ChangesStreamReader(found, feed_schema(found))
 
 

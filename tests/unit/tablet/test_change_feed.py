@@ -362,7 +362,8 @@ def act(backend: EmbeddedBackend, table: EmbeddedTable, number: int, step: tuple
 def test_a_feed_told_again_makes_the_same_table(steps: list[tuple[Any, ...]]) -> None:
     """In ranges of any size: no gap, nothing twice; from zero, or from the middle."""
     backend, table = new_table()
-    marks, told, replica = [0], [], {}
+    marks, told = [0], []
+    replica: dict[tuple[Any, ...], bytes] = {}
     for number, step in enumerate([*steps, ("mark", 0, ("f", b"q"), 0)]):
         act(backend, table, number, step)
         if step[0] == "mark" and table.durable_txn() > marks[-1]:
