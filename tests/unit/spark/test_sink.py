@@ -77,6 +77,15 @@ def test_an_abort_gives_up_and_takes_nothing_back(db: stele.Database, tmp_path: 
     done.abort(messages)
 
 
+def test_overwriting_replaces_all_rows(db: stele.Database, tmp_path: Path) -> None:
+    db.table("people").put(b"old", {"info:age": 9})
+    sink = writer(tmp_path, overwrite=True, truncate="true")
+    message = written(sink)
+    assert rows(db) == {b"old": 9}
+    sink.commit([message])
+    assert rows(db) == {b"p0": 1}
+
+
 def test_what_does_not_fit_is_refused_before_any_task(db: stele.Database, tmp_path: Path) -> None:
     with pytest.raises(InvalidArgument, match="say so with option"):
         writer(tmp_path, overwrite=True)

@@ -101,6 +101,23 @@ def test_nothing_is_a_write_too_if_it_has_a_number(table: stele.Table) -> None:
     assert table.core.backend.last_numbered("query q") is not None
 
 
+@pytest.mark.parametrize("write", [None, WRITE])
+def test_a_write_that_replaces(table: stele.Table, write: NumberedWrite | None) -> None:
+    for row in (b"a", b"z"):
+        table.put(row, {"info:age": 7})
+    for count in (3, 0):
+        task = msgspec.structs.replace(new_task(table, f"job {count}"), replaces=True)
+        commit_parts(table, task, [part(task, 0, count)], write)
+        if write is not None:
+            table.put(b"b", {"info:age": 1})
+            again = msgspec.structs.replace(new_task(table, "again"), replaces=True)
+            commit_parts(table, again, [part(again, 5, 1)], write)
+            assert table.get(b"b") is not None, "what was done is not done again"
+            table.delete(b"b")
+            write = NumberedWrite(write.writer, write.sequence + 1)
+        assert len(list(table.scan())) == count
+
+
 def test_the_same_row_in_two_parts_is_refused(table: stele.Table) -> None:
     task = new_task(table)
     with pytest.raises(InvalidCells, match="there twice"):

@@ -15,11 +15,13 @@ from stele.env.memory import MemoryClock
 from stele.env.memory_fs import MemoryFileSystem
 from stele.errors import InvalidArgument, InvalidCells, NotFound, OutOfSpace, Unavailable
 from stele.model.cells import Cell, no_mutations
+from stele.model.columns import HIDDEN_COLUMNS
 from stele.model.mutations import MutationBatch
 from stele.model.numbered_writes import KEPT_US, LastWrite, NumberedWrite, writer_row
 from stele.model.schema import Schema
 from tests.unit.tablet.engine_support import (
     TWO_GROUPS,
+    config_of,
     erase_row,
     memory_world,
     open_backend,
@@ -63,6 +65,16 @@ def large(backend: EmbeddedBackend, number: int, job: str | None = None) -> int:
 def commits(table: EmbeddedTable) -> int:
     """How often something took effect."""
     return len({cell.txn for cell in scan(table, versions=None)})
+
+
+def remembered(table: EmbeddedTable) -> int:
+    """How many cells remember writes, in files."""
+    config = config_of(table, writer_row("w"))
+    return sum(
+        reference.file.summary.cells
+        for reference in config.references
+        if HIDDEN_COLUMNS.covers(reference.columns)
+    )
 
 
 def test_a_write_that_comes_again_has_the_txn_of_the_first() -> None:
@@ -160,6 +172,7 @@ def test_a_writer_is_forgotten_after_a_very_long_time_and_not_before() -> None:
         table.apply_numbered(*small(number))
         table.flush()
     table.compact()
+    assert remembered(table) == 1, "one cell for each writer, however often it writes"
     clock.advance(KEPT_US - HOUR_US)
     table.apply_numbered(*small(1, "other"))
     table.compact()
