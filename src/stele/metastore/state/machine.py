@@ -12,8 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-import msgspec
-
 from stele.errors import Conflict, InvalidArgument, LimitExceeded, SteleError
 from stele.metastore.commands import (
     AclRule,
@@ -52,26 +50,13 @@ from stele.metastore.state import keys
 from stele.metastore.state.footprint import Footprint
 from stele.metastore.state.header import encode_header
 from stele.metastore.state.image import read_image, write_image
+from stele.metastore.state.pages import Page, as_many_as_fit, first_page
 from stele.metastore.state.parts import Parts, load_parts
 from stele.protocol.metastore_values import Changes, Identity, KeyRange, KeyValue, Put
-
-PAGE_ITEMS_MAX: Final = 10_000
-PAGE_BYTES_MAX: Final = 1 << 20
-"""A page ends behind the value that reaches this."""
 
 HELD_CHANGES_MAX: Final = 2048
 """For a store whose batches are worth saving: what several calls of ``apply`` change is written as
 one batch of about this size, which takes some milliseconds."""
-
-
-class Page(msgspec.Struct, frozen=True):
-    """A part of a range, in the order that was asked for."""
-
-    index: int
-    """The state that was read; ask for the next part at the same index."""
-    items: tuple[KeyValue, ...]
-    more: bool
-    """Whether there are keys behind the last one."""
 
 
 class Usage(NamedTuple):
@@ -360,16 +345,7 @@ class StateMachine:
 
     def get_many(self, wanted: Sequence[str]) -> tuple[KeyValue | None, ...]:
         """Keys as they are, as many of the first as fit a page, and at least one."""
-        items: list[KeyValue | None] = []
-        size = 0
-        for key in wanted:
-            item = self._versions.get(key)
-            items.append(item)
-            if item is not None:
-                size += len(item.value)
-                if size >= PAGE_BYTES_MAX:
-                    break
-        return tuple(items)
+        return as_many_as_fit(map(self._versions.get, wanted))
 
     def range(
         self,
@@ -385,15 +361,8 @@ class StateMachine:
             self._check_index(at)
         self.write()  # two sorted runs are merged slower than one is read
         index = self._header.applied_index if at is None else at
-        count_max = min(limit, PAGE_ITEMS_MAX) if limit > 0 else PAGE_ITEMS_MAX
-        items: list[KeyValue] = []
-        size = 0
-        for item in self._versions.scan(*bounds(selected), at, reverse=reverse):
-            if len(items) >= count_max or size >= PAGE_BYTES_MAX:
-                return Page(index, tuple(items), True)
-            items.append(_without_value(item) if keys_only else item)
-            size += len(item.key) + (0 if keys_only else len(item.value))
-        return Page(index, tuple(items), False)
+        found = self._versions.scan(*bounds(selected), at, reverse=reverse)
+        return first_page(index, found, limit, keys_only=keys_only)
 
     def _check_index(self, index: int) -> None:
         self._versions.check_readable(index)
@@ -510,7 +479,3 @@ class StateMachine:
         self.write()
         self._values.sync()
         return footprint.index
-
-
-def _without_value(item: KeyValue) -> KeyValue:
-    return KeyValue(item.key, b"", item.index, item.created, item.version, item.session)

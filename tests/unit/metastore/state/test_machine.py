@@ -13,8 +13,7 @@ from stele.errors import LimitExceeded, UnsupportedFormat
 from stele.metastore.commands import Effects, Executed
 from stele.metastore.kv_memory import MemoryKeyValues
 from stele.metastore.kv_rocks import RocksKeyValues
-from stele.metastore.state import keys
-from stele.metastore.state import machine as machine_module
+from stele.metastore.state import keys, pages
 from stele.metastore.state.machine import StateMachine
 from stele.protocol.metastore_values import KeyRange, Put
 from tests.unit.metastore.state.replica import Replica
@@ -149,10 +148,10 @@ def test_a_page_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(5):
         replica.put(f"/k{number}", b"x" * 100)
     whole = KeyRange("/", "0")
-    monkeypatch.setattr(machine_module, "PAGE_BYTES_MAX", 150)
+    monkeypatch.setattr(pages, "PAGE_BYTES_MAX", 150)
     page = replica.machine.range(whole)
     assert (len(page.items), page.more) == (2, True)
-    monkeypatch.setattr(machine_module, "PAGE_ITEMS_MAX", 1)
+    monkeypatch.setattr(pages, "PAGE_ITEMS_MAX", 1)
     page = replica.machine.range(whole, limit=3)
     assert (len(page.items), page.more) == (1, True)
 
