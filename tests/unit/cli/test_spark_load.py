@@ -6,7 +6,7 @@ from argparse import ArgumentParser
 
 import pytest
 
-from stele.cli.spark_load import configure_load, reader_option
+from stele.cli.spark_load import configure_import, configure_load, reader_option
 from stele.errors import InvalidArgument
 
 
@@ -25,3 +25,13 @@ def test_options_of_a_format() -> None:
     for wrong in ("header", "=x", ""):
         with pytest.raises(InvalidArgument, match="NAME=VALUE"):
             reader_option(wrong)
+
+
+def test_what_an_import_takes() -> None:
+    parser = ArgumentParser()
+    configure_import(parser)
+    found = parser.parse_args(
+        ["t", "/out", "--format", "csv", "--binary", "hex", "--option", "a=b"]
+    )
+    assert (found.table, found.path, found.format, found.binary) == ("t", "/out", "csv", "hex")
+    assert (found.option, found.job_id) == (["a=b"], None)
