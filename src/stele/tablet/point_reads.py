@@ -101,11 +101,12 @@ class PointReads:
             groups = self._groups(view, spec.columns)
             selection = self._select_many(view, config, inside, read, groups)
             if selection is not None:
-                kept, _ = filter_cells(selection, spec)
-                blocks += kept.gather()
+                if not _takes_all(spec):
+                    selection, _ = filter_cells(selection, spec)
+                blocks += selection.gather()
         batches = [block.batch for block in blocks if block.count]
-        if not batches:
-            return cells_to_batch([])
+        if len(batches) <= 1:
+            return batches[0] if batches else cells_to_batch([])
         table = pa.Table.from_batches(batches).unify_dictionaries().combine_chunks()
         return table.to_batches()[0]
 
@@ -119,12 +120,13 @@ class PointReads:
     ) -> Selection | None:
         if read.columns.is_empty:
             return None
-        fragments = list(self._index(view, config, groups).fragments)
-        if len(view.memory.active):
-            fragments.append(PointFragment.in_memory(view.memory.active.block, read.columns))
-        if not fragments:
+        index, active = self._index(view, config, groups), view.memory.active
+        if len(active):
+            recent = PointFragment.in_memory(active.block, read.columns)
+            index = PointIndex([*index.fragments, recent])
+        if not index.fragments:
             return None
-        return read_many(PointIndex(fragments), keys, _as_indexed(view, read)).selection
+        return read_many(index, keys, _as_indexed(view, read)).selection
 
     def _merge_row(
         self, view: TableView, config: TabletConfig, row: bytes, spec: CellSpec, txn: int
@@ -207,6 +209,11 @@ def _holds_row(spec: CellSpec, row: bytes) -> bool:
     return all(
         any(part.contains(row) for part in one.ranges or ()) for one in spec.filters_on("row")
     )
+
+
+def _takes_all(spec: CellSpec) -> bool:
+    """Whether nothing that is visible is filtered out."""
+    return spec.columns.families is None and not spec.filters and spec.cells_per_row is None
 
 
 def _needs_merge(spec: CellSpec) -> bool:
