@@ -17,6 +17,7 @@ back: what is left of the past is told, and that is all that a reader of today c
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -114,7 +115,7 @@ class ChangeReader:
         early, late = self._reader(self._since), self._reader(self._until)
         for keys, txns in self._touched(found, rows, spec.columns):
             names = keys.to_pylist()
-            streams = [list(stream) for stream in late.row_streams(found, names, spec)]
+            streams = [only_rows(stream, names) for stream in late.row_streams(found, names, spec)]
             yield NetRows(
                 keys,
                 txns,
@@ -261,6 +262,22 @@ def _in_ranges(qualifiers: pa.BinaryArray, ranges: Iterable[RowRange]) -> Bools:
         if one.end is not None:
             inside = pc.and_(inside, pc.less(qualifiers, pa.scalar(one.end, pa.binary())))
         found |= inside.to_numpy(zero_copy_only=False)
+    return found
+
+
+def only_rows(stream: Iterable[Source], rows: Sequence[bytes]) -> list[Source]:
+    """The cells of some rows, which are in order; nothing keeps the blocks they were in."""
+    found = []
+    for source in stream:
+        block = source.block
+        first, last = block.row(0), block.row(block.count - 1)
+        near = rows[bisect_left(rows, first) : bisect_right(rows, last)]
+        batch = block.batch
+        mask = pc.is_in(batch.column("row"), value_set=pa.array(near, pa.binary()))
+        kept = batch.filter(mask)
+        if kept.num_rows:
+            goes_on = source.continues and near[-1] == last
+            found.append(replace(source, block=Block.from_batch(kept), continues=goes_on))
     return found
 
 

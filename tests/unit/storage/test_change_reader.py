@@ -98,6 +98,22 @@ def test_net_rows_are_what_reads_see(parts: list[list[Cell]], since: int) -> Non
         assert [cell.key() for cell in cells_then] == [k for k in moment if k[0] in touched]
 
 
+def test_rows_larger_than_a_block_stay_whole() -> None:
+    """Of blocks next to them nothing is kept; of theirs, every piece."""
+    fs = new_fs()
+    cells = [
+        Cell(row, "f", b"%03d" % number, 1, b"v", txn=5 if row != b"b" else 1 + number % 9)
+        for row in (b"a", b"b", b"c")
+        for number in range(100)
+    ]
+    references = [Reference(file) for file in write(fs, cells, block_size=7)]
+    reader = ChangeReader(fs, DIRECTORY, 8, 9, ALL_COLUMNS)
+    (part,) = reader.net(references, EVERYTHING, CellSpec())
+    assert part.rows.to_pylist() == [b"b"]
+    assert batch_to_cells(part.after) == cells[100:200]
+    assert batch_to_cells(part.before) == [cell for cell in cells[100:200] if cell.txn <= 8]
+
+
 def test_a_feed_from_nothing_sees_everything_as_new() -> None:
     fs = new_fs()
     cells = plain_cells(100)
