@@ -13,7 +13,7 @@ from typing import Any
 from stele.cli import exit_codes
 from stele.cli.output import Output
 from stele.cli.tables import add_database, database_path
-from stele.cluster.check import CheckReport, check_store, undo_repair
+from stele.cluster.check import CheckReport, check_directory, undo_repair
 from stele.env.posix import PosixFileSystem
 from stele.env.real import SystemClock, SystemRandom, ThreadTasks
 from stele.tablet.engine import World
@@ -23,6 +23,11 @@ def configure(parser: ArgumentParser) -> None:
     """Which database, and how thoroughly."""
     add_database(parser)
     parser.add_argument("--deep", action="store_true", help="read every file and log to its end")
+    parser.add_argument(
+        "--master",
+        metavar="URL",
+        help="the same, read by a Spark that runs there, such as local[4]",
+    )
     change = parser.add_mutually_exclusive_group()
     change.add_argument(
         "--repair", action="store_true", help="mend what can be mended without guessing"
@@ -32,14 +37,26 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(arguments: Namespace, output: Output) -> int:
     """Print what is wrong and what can be done about it."""
-    files = PosixFileSystem(str(database_path(arguments)))
-    world = World(files, SystemClock(), SystemRandom(), ThreadTasks())
+    path = str(database_path(arguments))
     if arguments.undo is not None:
+        world = World(PosixFileSystem(path), SystemClock(), SystemRandom(), ThreadTasks())
         report = undo_repair(world, arguments.undo)
+    elif arguments.master is not None:
+        report = _check_with_spark(path, arguments)
     else:
-        report = check_store(world, deep=arguments.deep, repair=arguments.repair)
+        report = check_directory(path, deep=arguments.deep, repair=arguments.repair)
     output.result(_as_json(report), "\n".join(_lines(report)))
     return exit_codes.STOPPED if report.is_damaged else exit_codes.DONE
+
+
+def _check_with_spark(path: str, arguments: Namespace) -> CheckReport:
+    """The same in a Spark of its own, whose executors read everything to its end."""
+    from stele.cli.spark import own_session
+    from stele.spark.directory_check import examine_with
+
+    with own_session(arguments) as session:
+        examine = examine_with(session, path)
+        return check_directory(path, repair=arguments.repair, examine=examine)
 
 
 def _as_json(report: CheckReport) -> dict[str, Any]:

@@ -45,16 +45,17 @@ def run(arguments: Namespace, output: Output) -> int:
     """Run a job in a Spark of its own."""
     if arguments.job in OFFLINE_JOBS:
         path = str(database_path(arguments))
-        with _session(arguments) as session:
+        with own_session(arguments) as session:
             OFFLINE_JOBS[arguments.job][0](session, path, arguments, output)
     else:
-        with open_database(arguments) as database, _session(arguments) as session:
+        with open_database(arguments) as database, own_session(arguments) as session:
             JOBS[arguments.job][0](session, database, arguments, output)
     return exit_codes.DONE
 
 
 @contextmanager
-def _session(arguments: Namespace) -> Iterator[Any]:
+def own_session(arguments: Namespace) -> Iterator[Any]:
+    """A Spark for one command."""
     from stele import spark as ss
 
     session = ss.session(arguments.master or "local[*]", **QUIET)

@@ -14,7 +14,10 @@ from dataclasses import dataclass
 from stele.cluster.root_of_trust import METASTORE_DIRECTORY, has_root, open_root, read_root
 from stele.cluster.store import LOCK_FILE, LOG_DIRECTORY, open_meta, session_name
 from stele.env.failpoints import declare, failpoint
+from stele.env.posix import PosixFileSystem
+from stele.env.real import SystemClock, SystemRandom, ThreadTasks
 from stele.errors import NotFound
+from stele.storage.deep_check import Examine, examine_here
 from stele.tablet.check.facts import StoreFacts
 from stele.tablet.check.findings import Finding, Severity
 from stele.tablet.check.gather import gather
@@ -51,26 +54,41 @@ class CheckReport:
         return any(finding.kind.severity is Severity.DAMAGE for finding in self.findings)
 
 
-def check_store(world: World, *, deep: bool = False, repair: bool = False) -> CheckReport:
-    """Check a directory that no process has open; ``DirectoryInUse`` if one has."""
+def check_directory(
+    path: str, *, deep: bool = False, repair: bool = False, examine: Examine | None = None
+) -> CheckReport:
+    """The same as :func:`check_store` for a directory of this machine."""
+    world = World(PosixFileSystem(path), SystemClock(), SystemRandom(), ThreadTasks())
+    return check_store(world, deep=deep, repair=repair, examine=examine)
+
+
+def check_store(
+    world: World, *, deep: bool = False, repair: bool = False, examine: Examine | None = None
+) -> CheckReport:
+    """Check a directory that no process has open; ``DirectoryInUse`` if one has.
+
+    ``deep`` reads every file and log to its end, here or by who is given as ``examine``.
+    """
+    if deep and examine is None:
+        examine = examine_here(world.files)
     if not has_root(world.files):
         raise NotFound(f"there is no database here: {METASTORE_DIRECTORY} is missing")
     with world.files.lock_exclusive(LOCK_FILE):
-        facts, report = _look(world, deep=deep)
+        facts, report = _look(world, examine)
         repaired: list[Step] = []
         undo_files: list[str] = []
         while repair and report.plan.steps:
             undo_files.append(_carry_out(world, facts, report.plan))
             repaired += report.plan.steps
-            facts, report = _look(world, deep=deep)
+            facts, report = _look(world, examine)
         return CheckReport(report.findings, report.plan, tuple(repaired), tuple(undo_files))
 
 
-def _look(world: World, *, deep: bool) -> tuple[StoreFacts, CheckReport]:
+def _look(world: World, examine: Examine | None = None) -> tuple[StoreFacts, CheckReport]:
     files = world.files
     state = read_root(files)
     names = files.list(LOG_DIRECTORY) if files.exists(LOG_DIRECTORY) else []
-    facts = gather(files, state, [f"{LOG_DIRECTORY}/{name}" for name in names], deep=deep)
+    facts = gather(files, state, [f"{LOG_DIRECTORY}/{name}" for name in names], examine=examine)
     findings = verify(facts)
     return facts, CheckReport(tuple(findings), make_plan(facts, findings))
 
@@ -84,14 +102,14 @@ def undo_repair(world: World, file: str) -> CheckReport:
         raise NotFound(f"there is no record of a repair {file}")
     edit = undo_edit(world.files.read_all(file), file)
     with world.files.lock_exclusive(LOCK_FILE):
-        facts, _ = _look(world, deep=False)
+        facts, _ = _look(world)
         check_unchanged(edit, facts.tablets, file)
         with _repairing(world) as name:
             undo_file = _record(world, name, reversed_record(edit, file, world.clock.now_us()))
             engine, _, meta1 = open_meta(world, name)
             meta1.overwrite(edit)
             engine.close()
-        _, report = _look(world, deep=False)
+        _, report = _look(world)
         return CheckReport(report.findings, report.plan, (), (undo_file,))
 
 

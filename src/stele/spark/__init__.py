@@ -14,6 +14,7 @@ from stele.spark.change_frames import changes
 from stele.spark.checking import check
 from stele.spark.compacting import CompactProgress, CompactReport, compact
 from stele.spark.deleting import delete
+from stele.spark.directory_check import check_database
 from stele.spark.exporting import export
 from stele.spark.importing import import_
 from stele.spark.load_progress import LoadProgress
@@ -35,6 +36,7 @@ __all__ = [
     "bulk_load",
     "changes",
     "check",
+    "check_database",
     "compact",
     "delete",
     "export",

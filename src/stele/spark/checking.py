@@ -16,14 +16,14 @@ import msgspec
 import pyarrow as pa
 
 from stele.env.ports import FileSystem
-from stele.errors import NotFound, Stop
+from stele.errors import NotFound
 from stele.model.durations import parse_duration
 from stele.spark.native import Frame
 from stele.spark.pinning import KEEPER
 from stele.spark.reading import LEASE_DEFAULT, TableLike, held_pin, opened, parallelism
 from stele.spark.spark_types import spark_schema
 from stele.spark.world import files_at
-from stele.storage.fragment_check import check_fragment
+from stele.storage.deep_check import UNREADABLE, wrong_with_fragment
 from stele.storage.fragment_format import FragmentInfo
 from stele.storage.fragment_reader import FragmentReader
 from stele.storage.read_plan import ReadPlan
@@ -39,9 +39,6 @@ Kind = Literal[
     "damaged-file",
 ]
 """What can be wrong, by the names that ``stele check`` has for it."""
-
-UNREADABLE = (Stop, NotFound)
-"""What makes a file useless; everything else is a reason to try again later."""
 
 FINDING_FIELDS = pa.schema(
     [pa.field(name, pa.string()) for name in ("kind", "table", "subject", "detail")]
@@ -168,11 +165,8 @@ def wrong_with(files: FileSystem, expected: FragmentInfo) -> tuple[Kind, str] | 
         FragmentReader.open(files, expected.name, expected).close()
     except UNREADABLE as error:
         return "wrong-file", str(error)
-    try:
-        check_fragment(files, expected.name)
-    except UNREADABLE as error:
-        return "damaged-file", str(error)
-    return None
+    damage = wrong_with_fragment(files, expected.name)
+    return None if damage is None else ("damaged-file", damage)
 
 
 def _lines(findings: Sequence[Finding]) -> pa.RecordBatch:

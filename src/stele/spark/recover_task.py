@@ -95,7 +95,7 @@ def read_pieces(data: bytes, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.R
 
 def _read_piece(task: RecoverTask, piece: LogPiece) -> Iterator[pa.RecordBatch]:
     """All runs of a piece, and then its facts."""
-    reader = PieceReader(files_at(task.work.location, task.work.tables[0].name), piece)
+    reader = PieceReader(files_at(task.work.location), piece)
     sorting = _Sorting(task, piece.directory)
     tables = {lost.table for lost in task.work.tables}
     for part in replay(reader.entries(), tables):

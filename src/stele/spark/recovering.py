@@ -101,7 +101,7 @@ def planned_parts(work: RecoveryWork, processors: int) -> list[Part]:
     wanted_bytes = part_bytes(work.log_bytes, processors)
     if work.log_bytes <= wanted_bytes:
         return cut_parts(work.tables, {}, wanted_bytes)
-    files = files_at(work.location, work.tables[0].name)
+    files = files_at(work.location)
     samples = sample_log(files, work.pieces, [lost.table for lost in work.tables])
     return cut_parts(work.tables, samples, wanted_bytes)
 

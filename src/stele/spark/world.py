@@ -6,12 +6,13 @@ import importlib
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import Any, Protocol
 
 from stele.client.database import Database
 from stele.env.posix import PosixFileSystem
 from stele.env.real import SystemClock, ThreadTasks
 from stele.errors import NotFound
+from stele.storage.deep_check import Examine
 from stele.storage.log_pieces import PieceFacts
 from stele.storage.recovery_work import RecoveryWork
 from stele.storage.references import References
@@ -48,11 +49,31 @@ def offline_recovery(path: str) -> AbstractContextManager[Recovery]:
     return recovering
 
 
-def files_at(location: str, table: str) -> PosixFileSystem:
-    """The directory of a table's files, as this machine sees it."""
+class DirectoryReport(Protocol):
+    """What a check found and did; see ``stele.cluster.check``."""
+
+    findings: tuple[Any, ...]
+    plan: Any
+    repaired: tuple[Any, ...]
+    undo_files: tuple[str, ...]
+
+    @property
+    def is_damaged(self) -> bool: ...
+
+
+def check_directory(path: str, repair: bool, examine: Examine) -> DirectoryReport:
+    """A directory that nobody has open, checked and mended; by name, as above."""
+    module = importlib.import_module("stele.cluster.check")
+    report: DirectoryReport = module.check_directory(path, repair=repair, examine=examine)
+    return report
+
+
+def files_at(location: str, table: str | None = None) -> PosixFileSystem:
+    """The directory of a table's files, or of a database, as this machine sees it."""
     if not os.path.isdir(location):
+        whose = "the database" if table is None else f"table {table!r}"
         raise NotFound(
-            f"the files of table {table!r} are in {location}, which this machine does not see: "
+            f"the files of {whose} are in {location}, which this machine does not see: "
             f"Spark's executors need the same directory under the same path"
         )
     return PosixFileSystem(location)

@@ -18,6 +18,8 @@ class FileFacts:
     size_bytes: int
     refused: Mapping[IndexPointer, str] = field(default_factory=dict)
     """For references to it that did not open it: why. A reference knows its file by the index."""
+    is_sound: bool = False
+    """Whether somebody refers to it and it opens as what it should be: worth reading to its end."""
     damage: str | None = None
     """What a deep check found."""
     table: str | None = None

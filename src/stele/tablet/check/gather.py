@@ -7,13 +7,11 @@ from dataclasses import dataclass, field, replace
 
 from stele.coordination.records import State
 from stele.env.ports import FileSystem
-from stele.errors import NotFound, SteleError, Stop
+from stele.errors import SteleError
 from stele.model.ranges import RowRange
-from stele.storage.fragment_check import check_fragment
+from stele.storage.deep_check import UNREADABLE, Examine
 from stele.storage.fragment_format import FragmentInfo
 from stele.storage.fragment_reader import FragmentReader
-from stele.storage.log_replay import replay
-from stele.storage.log_seal import peek, sealed_entries
 from stele.tablet.check.facts import FileFacts, StoreFacts
 from stele.tablet.check.findings import Finding, Kind
 from stele.tablet.check.meta_contents import MetaContents, MetaRow
@@ -23,12 +21,11 @@ from stele.tablet.config_store import RootFile
 from stele.tablet.fragment_store import FRAGMENT_DIRECTORY
 from stele.tablet.meta_table import META0, META1
 
-UNREADABLE = (Stop, NotFound)
-"""What makes a file or a log useless; everything else is a reason to try again later."""
 
-
-def gather(fs: FileSystem, state: State, logs: Iterable[str], *, deep: bool = False) -> StoreFacts:
-    """Read META and look at every file and log; ``deep`` reads them from end to end.
+def gather(
+    fs: FileSystem, state: State, logs: Sequence[str], *, examine: Examine | None = None
+) -> StoreFacts:
+    """Read META and look at every file and log; ``examine`` reads them from end to end.
 
     ``state`` is the catalog, ``logs`` are the log directories there are.
     """
@@ -41,11 +38,16 @@ def gather(fs: FileSystem, state: State, logs: Iterable[str], *, deep: bool = Fa
         leased_files=frozenset(name for lease in state.leases for name in lease.files),
         unknown_below=meta.unknown_below,
     )
-    needed = {config.log for config in facts.tablets if config.log is not None}
+    files = _files(fs, facts)
+    wrong: Mapping[str, str] = {}
+    if examine is not None:
+        sound = [_path(name) for name, file in files.items() if file.is_sound]
+        needed = {config.log for config in facts.tablets}
+        wrong = examine(sound, [log for log in logs if log in needed])
     return replace(
         facts,
-        files=_files(fs, facts, deep=deep),
-        logs={log: _wrong_with_log(fs, log) if deep and log in needed else None for log in logs},
+        files={name: replace(file, damage=wrong.get(_path(name))) for name, file in files.items()},
+        logs={log: wrong.get(log) for log in logs},
     )
 
 
@@ -109,22 +111,26 @@ def _read_at(table: str, contents: MetaContents, txn: int) -> Iterator[TabletCon
 # Files and logs.
 
 
-def _files(fs: FileSystem, facts: StoreFacts, *, deep: bool) -> dict[str, FileFacts]:
+def _path(name: str) -> str:
+    return f"{FRAGMENT_DIRECTORY}/{name}"
+
+
+def _files(fs: FileSystem, facts: StoreFacts) -> dict[str, FileFacts]:
     held = (config for configs in facts.leases.values() for config in configs)
     expected: dict[str, set[FragmentInfo]] = {}
     for config in (*facts.tablets, *held):
-        for reference in config.references:
+        for reference in config.all_references:
             for file in reference.file.files:
                 expected.setdefault(file.name, set()).add(file)
     if not fs.exists(FRAGMENT_DIRECTORY):
         return {}
     return {
-        name: _look(fs, f"{FRAGMENT_DIRECTORY}/{name}", expected.get(name, set()), deep=deep)
+        name: _look(fs, _path(name), expected.get(name, set()))
         for name in fs.list(FRAGMENT_DIRECTORY)
     }
 
 
-def _look(fs: FileSystem, path: str, expected: set[FragmentInfo], *, deep: bool) -> FileFacts:
+def _look(fs: FileSystem, path: str, expected: set[FragmentInfo]) -> FileFacts:
     with fs.open_read(path) as file:
         size = file.size()
     if not expected:
@@ -135,8 +141,7 @@ def _look(fs: FileSystem, path: str, expected: set[FragmentInfo], *, deep: bool)
             FragmentReader.open(fs, path, info).close()
         except UNREADABLE as error:
             refused[info.index] = str(error)
-    damage = _damage(fs, path) if deep and not refused else None
-    return FileFacts(size, refused, damage)
+    return FileFacts(size, refused, is_sound=not refused)
 
 
 def _look_at_orphan(fs: FileSystem, path: str, size: int) -> FileFacts:
@@ -147,20 +152,3 @@ def _look_at_orphan(fs: FileSystem, path: str, size: int) -> FileFacts:
             return FileFacts(size, table=reader.index.metadata.table, rows=rows)
     except UNREADABLE:
         return FileFacts(size)
-
-
-def _damage(fs: FileSystem, path: str) -> str | None:
-    try:
-        check_fragment(fs, path)
-    except UNREADABLE as error:
-        return str(error)
-    return None
-
-
-def _wrong_with_log(fs: FileSystem, log: str) -> str | None:
-    try:
-        for _ in replay(sealed_entries(fs, log, peek(fs, log))):
-            pass
-    except UNREADABLE as error:
-        return str(error)
-    return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from stele.cluster.root_of_trust import read_root
 from stele.env.memory_fs import MemoryFileSystem
+from stele.storage.deep_check import examine_here
 from stele.tablet.check.facts import StoreFacts
 from stele.tablet.check.findings import Kind
 from stele.tablet.check.gather import gather
@@ -36,7 +37,8 @@ def store_with_data() -> MemoryFileSystem:
 
 def facts_of(files: MemoryFileSystem, *, deep: bool = False) -> StoreFacts:
     logs = [f"log/{name}" for name in files.list("log")]
-    return gather(files, read_root(files), logs, deep=deep)
+    examine = examine_here(files) if deep else None
+    return gather(files, read_root(files), logs, examine=examine)
 
 
 def contents(files: MemoryFileSystem, directory: str = "") -> dict[str, bytes]:
