@@ -17,11 +17,12 @@ from stele.env.ports import FileSystem
 from stele.kernels.block import Block
 from stele.kernels.compact import CompactionPlan, compaction_rule
 from stele.kernels.sources import Source
-from stele.kernels.stream import merge_streams
+from stele.kernels.stream import OutputSize, merge_streams
 from stele.model.cells import ROW_ERASURE_FAMILY
 from stele.model.column_set import ColumnSet
 from stele.model.ranges import RowRange
 from stele.storage.fragment_reader import FragmentReader
+from stele.storage.group_merge import MERGED_CELLS, MERGED_VALUE_BYTES
 from stele.storage.reference_streams import reference_sources
 from stele.storage.references import Reference, file_references, restrict
 
@@ -46,7 +47,8 @@ def compacted(
         stream_of(part) if part.columns == columns else _widened(stream_of(part), columns)
         for part in file_references(restrict(references, rows))
     ]
-    for selection in merge_streams(streams, compaction_rule(plan)):
+    size = OutputSize(MERGED_CELLS, MERGED_VALUE_BYTES)
+    for selection in merge_streams(streams, compaction_rule(plan), size):
         yield from selection.gather()
 
 
