@@ -1,4 +1,7 @@
-"""Spark Connect: a session without a JVM beside it can do what others can."""
+"""Spark Connect: a session without a JVM beside it can do what others can.
+
+A server of its own, and what it does first, takes a minute: part of `make chaos-spark`.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,9 @@ import pytest
 
 import stele
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(3_600)]
 
-JOB_SECONDS_MAX = 800
+JOB_SECONDS_MAX = 3_000
 
 
 def test_a_session_of_connect_reads_and_loads(tmp_path: Path) -> None:
