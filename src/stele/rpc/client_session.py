@@ -79,7 +79,10 @@ class ClientSession(Session):
             attachments=attachments,
             origin=origin,
         )
-        self.touch()
+        if self._connection.inflight == 1:
+            self.flush()  # whoever is alone has nobody to share a write with
+        else:
+            self.touch()
         return request_id, answer
 
     async def start_when_possible(
