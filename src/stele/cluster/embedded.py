@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import itertools
-import logging
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -16,12 +15,12 @@ import msgspec
 
 from stele.client.backend import TableInfo
 from stele.client.waiting import TIMEOUT_US_DEFAULT
+from stele.cluster.collector import Collector
 from stele.cluster.embedded_table import EmbeddedTable
 from stele.cluster.store import Store
-from stele.cluster.turns import Turn
+from stele.cluster.turns import CatalogLock, Turn
 from stele.coordination.records import TableRecord
 from stele.coordination.records import TableState as CatalogState
-from stele.env.ports import Timer
 from stele.env.posix import PosixFileSystem
 from stele.env.real import SystemClock, SystemRandom, ThreadTasks
 from stele.errors import (
@@ -54,15 +53,6 @@ from stele.tablet.table_state import TableState
 
 TABLE_NAME_BYTES_MAX = 255
 
-log = logging.getLogger("stele.store")
-
-MAKE_ROOM_PERIOD_US = 1_000_000
-"""Between two searches for garbage on a full disk."""
-
-COLLECTION_PERIOD_US = 30_000_000
-"""Between two rounds of the collector of garbage: a file is deleted in the second after the one
-that found it useless, so a minute later at the earliest."""
-
 
 def open_embedded(path: str, options: EngineOptions | None = None) -> EmbeddedBackend:
     """Open the store in a directory, made if it is missing; ``DirectoryInUse`` if it is open."""
@@ -91,11 +81,8 @@ class EmbeddedBackend:
         self.store = store
         self.reads = ActiveReads(store.world.clock)
         self._numbers = itertools.count(1)
-        self._ddl = threading.RLock()
-        """One change of the catalog at a time."""
-        self._ddl_depth = 0
-        """How many changes, one within the other, the holder of the lock is in."""
-        self._made_room_us: int | None = None
+        self._catalog = CatalogLock(store.world.clock)
+        self._catalog_changes = self._catalog.held
         self._tables: dict[str, EmbeddedTable] = {}
         self._closed = False
         self.pins = Pins(
@@ -113,11 +100,11 @@ class EmbeddedBackend:
         self.numbered = NumberedWrites(store.user, self.imports)
         self.maintenance = Maintenance(store.user, self.advance_horizon, self.new_tablet_id)
         self._meta_maintenance = Maintenance(store.meta, self._meta_horizon, self.new_tablet_id)
+        self.collector = Collector(store, self._catalog, self._tidy, self.maintenance.report)
         for engine in (store.user, store.meta):
-            engine.on_disk_full = self._make_room
-        self._next_collection: Timer | None = None
+            engine.on_disk_full = self.collector.make_room
         if store.user.options.background:
-            self._collect_later()
+            self.collector.start()
 
     def check_open(self) -> None:
         if self._closed:
@@ -348,18 +335,6 @@ class EmbeddedBackend:
         return Turn(self.store.world.clock, timeout_us)
 
     @contextmanager
-    def _catalog_changes(self, turn: Turn | None = None) -> Iterator[None]:
-        """Alone with the catalog."""
-        turn = turn or self._turn()
-        turn.acquire(self._ddl, "another change of the catalog has been under way")
-        self._ddl_depth += 1
-        try:
-            yield
-        finally:
-            self._ddl_depth -= 1
-            self._ddl.release()
-
-    @contextmanager
     def layout_changes(self, state: TableState, turn: Turn | None = None) -> Iterator[None]:
         """Alone with a table's layout: no flush, compaction, split or join is under way."""
         engine = self.store.user
@@ -453,53 +428,17 @@ class EmbeddedBackend:
             leases = [lease.meta_txn for lease in self.store.coordination.leases()]
             return min([self.store.meta.durable_txn, *leases])
 
-    def _collect_later(self) -> None:
-        tasks = self.store.world.tasks
-        self._next_collection = tasks.call_later(COLLECTION_PERIOD_US, self._collect_garbage)
-
-    def _collect_garbage(self) -> None:
-        """One round of the collector, unless the catalog is being changed just now."""
-        if self._ddl.acquire(blocking=False):
-            try:
-                if self._closed:
-                    return
-                self.pins.end_expired()
-                self._settle_imports()
-                self.store.collect_garbage()
-                self.maintenance.report("collection", None)
-            except SteleError as error:
-                self.maintenance.report("collection", error)
-            finally:
-                self._ddl.release()
-        self._collect_later()
-
-    def _make_room(self) -> None:
-        """The disk is full: give back what garbage takes, before anybody is refused for it.
-
-        Not within a change of the catalog, whose files may be spoken of nowhere yet, and no more
-        than once in a while: there may be no garbage.
-        """
-        now_us = self.store.world.clock.monotonic_us()
-        last_us = self._made_room_us
-        if last_us is not None and now_us - last_us < MAKE_ROOM_PERIOD_US:
-            return
-        if not self._ddl.acquire(blocking=False):
-            return
-        try:
-            if not self._ddl_depth and not self._closed:
-                self._made_room_us = now_us
-                self.store.collect_garbage(at_once=True)
-        except SteleError as error:
-            log.warning("no room could be made on a full disk: %s", error)
-        finally:
-            self._ddl.release()
-
     @contextmanager
     def importing(self, state: TableState) -> Iterator[Imports]:
         """Alone with a table's catalog entry and layout, while an import is decided."""
         with self._catalog_changes(), self.layout_changes(state):
             self.store.user.table(state.id)  # it may have been dropped while we waited
             yield self.imports
+
+    def _tidy(self) -> None:
+        """End what holds files and should not any more."""
+        self.pins.end_expired()
+        self._settle_imports()
 
     def _settle_imports(self) -> None:
         """End the jobs that nobody renewed, and what a failure has left of others."""
@@ -527,12 +466,11 @@ class EmbeddedBackend:
         }
 
     def close(self) -> None:
-        with self._ddl:
+        with self._catalog.lock:
             if self._closed:
                 return
             self._closed = True
-            if self._next_collection is not None:
-                self._next_collection.cancel()
+            self.collector.stop()
             self.maintenance.stop()
             self._meta_maintenance.stop()
             self._flush_everything()

@@ -8,7 +8,8 @@ is changed, so a call that is late has changed nothing; what has begun is finish
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from stele.client.waiting import TIMEOUT_US_DEFAULT, US_PER_SECOND
 from stele.env.ports import Clock
@@ -44,3 +45,36 @@ class Turn:
         """The error of a call whose time is over."""
         timeout_s = self._timeout_us / US_PER_SECOND
         return DeadlineExceeded(f"{what} for {timeout_s:g} s: nothing was changed")
+
+
+class CatalogLock:
+    """One change of the catalog at a time; a change may be made within another."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.lock = threading.RLock()
+        self._depth = 0
+        """How many changes, one within the other, the holder of the lock is in."""
+
+    @contextmanager
+    def held(self, turn: Turn | None = None) -> Iterator[None]:
+        """Change the catalog, when it is one's turn."""
+        turn = turn or Turn(self._clock)
+        turn.acquire(self.lock, "another change of the catalog has been under way")
+        self._depth += 1
+        try:
+            yield
+        finally:
+            self._depth -= 1
+            self.lock.release()
+
+    @contextmanager
+    def held_if_free(self) -> Iterator[bool]:
+        """Keep changes away for a moment, if none is under way: neither another's nor one's own."""
+        if not self.lock.acquire(blocking=False):
+            yield False
+            return
+        try:
+            yield self._depth == 0
+        finally:
+            self.lock.release()

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from stele.cluster.turns import Turn
+from stele.cluster.turns import CatalogLock, Turn
 from stele.env.memory import MemoryClock
 from stele.errors import DeadlineExceeded
 
@@ -33,3 +33,41 @@ def test_what_is_free_is_taken_even_when_the_time_is_over() -> None:
         turn.wait_for(condition, lambda: True, "a flush")
         with pytest.raises(DeadlineExceeded, match="a flush for 0 s"):
             turn.wait_for(condition, lambda: False, "a flush")
+
+
+def test_a_change_within_a_change_is_one_s_own_turn_and_leaves_the_catalog_not_free() -> None:
+    catalog = CatalogLock(MemoryClock())
+    with catalog.held_if_free() as is_free:
+        assert is_free
+    with catalog.held():
+        with catalog.held(), catalog.held_if_free() as is_free:
+            assert not is_free
+        with catalog.held_if_free() as is_free:
+            assert not is_free
+    with catalog.held_if_free() as is_free:
+        assert is_free
+
+
+def test_a_catalog_that_another_changes_is_not_free_and_not_waited_for_for_ever() -> None:
+    catalog = CatalogLock(MemoryClock())
+    held, over = threading.Event(), threading.Event()
+
+    def change() -> None:
+        with catalog.held():
+            held.set()
+            over.wait(10)
+
+    other = threading.Thread(target=change)
+    other.start()
+    assert held.wait(10)
+    with catalog.held_if_free() as is_free:
+        assert not is_free
+    with (
+        pytest.raises(DeadlineExceeded, match="another change of the catalog"),
+        catalog.held(Turn(MemoryClock(), 1_000)),
+    ):
+        raise AssertionError("it is not our turn")
+    over.set()
+    other.join()
+    with catalog.held_if_free() as is_free:
+        assert is_free
