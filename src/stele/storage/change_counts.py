@@ -13,7 +13,7 @@ import numpy as np
 
 from stele.env import paths
 from stele.env.ports import FileSystem
-from stele.model.arrays import Ints, numbers
+from stele.model.arrays import Ints
 from stele.storage.change_reader import may_hold
 from stele.storage.fragment_reader import FragmentReader
 from stele.storage.read_plan import ReadPlan
@@ -63,19 +63,22 @@ def count_changes(
     files: FileSystem, directory: str, plan: ReadPlan, since: int, until: int
 ) -> ChangeCounts:
     """Count the changes of a plan in ``(since, until]``."""
-    found: list[tuple[Ints, float]] = []
+    txns, mutations, sizes = [np.empty(0, np.int64)], [np.empty(0)], [np.empty(0)]
     for reference in _distinct(plan, since, until):
-        weight = reference.file.size / max(reference.file.summary.cells, 1)
-        found.append((_txns(files, directory, reference, since, until), weight))
-    txns, places = np.unique(
-        np.concatenate([np.empty(0, np.int64), *(t for t, _ in found)]), return_inverse=True
-    )
-    weights = np.concatenate([np.empty(0), *(np.full(len(t), weight) for t, weight in found)])
-    return ChangeCounts(
-        txns,
-        np.bincount(places, minlength=len(txns)),
-        np.ceil(np.bincount(places, weights, minlength=len(txns))).astype(np.int64),
-    )
+        every = _txns(files, directory, reference)
+        chosen = every[(since < every) & (every <= until)]
+        txns.append(chosen)
+        for weights, total in (
+            (mutations, reference.file.summary.cells),
+            (sizes, reference.file.size),
+        ):
+            weights.append(np.full(len(chosen), total / len(every)))
+    distinct, places = np.unique(np.concatenate(txns), return_inverse=True)
+    counted = [
+        np.bincount(places, np.concatenate(weights), minlength=len(distinct))
+        for weights in (mutations, sizes)
+    ]
+    return ChangeCounts(distinct, *(np.ceil(each).astype(np.int64) for each in counted))
 
 
 def _distinct(plan: ReadPlan, since: int, until: int) -> Iterable[Reference]:
@@ -88,14 +91,10 @@ def _distinct(plan: ReadPlan, since: int, until: int) -> Iterable[Reference]:
     }.values()
 
 
-def _txns(files: FileSystem, directory: str, reference: Reference, since: int, until: int) -> Ints:
+def _txns(files: FileSystem, directory: str, reference: Reference) -> Ints:
+    """The txns of a file's cells; one may stand for several that have the same."""
     if reference.txn is not None:
-        return np.full(reference.file.summary.cells, reference.txn, np.int64)
+        return np.array([reference.txn])
     path = paths.join(directory, reference.file.name)
     with FragmentReader.open(files, path, reference.file) as reader:
-        parts = [
-            numbers(block.batch.column("txn"), np.int64) for block in reader.blocks(values=False)
-        ]
-    txns = np.concatenate(parts)
-    chosen: Ints = txns[(since < txns) & (txns <= until)]
-    return chosen
+        return np.concatenate([reader.read_txns(group) for group in range(len(reader.index))])

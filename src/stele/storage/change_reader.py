@@ -39,7 +39,6 @@ from stele.model.columns import ColumnSelection
 from stele.model.predicates import CellSpec
 from stele.model.ranges import EVERYTHING, RowRange
 from stele.storage.change_window import ChangeWindow, joined
-from stele.storage.fragment_format import COLUMNS_LAYOUT
 from stele.storage.fragment_reader import FragmentReader
 from stele.storage.plan_reader import PlanReader
 from stele.storage.reference_streams import runs
@@ -182,9 +181,8 @@ class _Wanted:
         low = summary.txn_min if reference.txn is None else reference.txn
         return self.since < low and reference.txn_max <= self.until
 
-    def in_time(self, block: Block) -> Bools:
-        """The cells with a txn in the range."""
-        txns = numbers(block.batch.column("txn"), np.int64)
+    def in_time(self, txns: Ints) -> Bools:
+        """Those that lie in the range."""
         chosen: Bools = (self.since < txns) & (txns <= self.until)
         return chosen
 
@@ -213,19 +211,17 @@ def _changed_block(
 ) -> Block | None:
     """The mutations of a row group that are wanted; ``None`` if there are none.
 
-    Where a file has other txns too, its keys are looked at before its values are read.
+    Where a file has other txns too, those of the group are looked at before the rest is read.
     """
     whole = wanted.holds_all_of(reference)
-    if not whole and reference.file.layout != COLUMNS_LAYOUT:
-        keys = reader.read_block(group, values=False)
-        if not wanted.in_time(keys).any():
-            return None
+    if not whole and not wanted.in_time(reader.read_txns(group)).any():
+        return None
     block = slice_rows(reader.read_columns(group, wanted.columns), reference.rows)
     if not block.count:
         return None
     mask = in_columns(block, reference.columns, wanted.columns)
     if not whole:
-        mask &= wanted.in_time(block)
+        mask &= wanted.in_time(numbers(block.batch.column("txn"), np.int64))
     if mask.all():
         return block
     return Block.from_batch(block.batch.filter(pa.array(mask))) if mask.any() else None

@@ -11,14 +11,16 @@ file is opened: a file that is only referred to, or whose index says no, never p
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from stele.errors import Corruption, LimitExceeded
 from stele.kernels.block import Block, Families
 from stele.kernels.selection import empty_block
+from stele.model.arrays import Ints
 from stele.model.columns import ColumnSelection
 from stele.storage.file_pieces import FilePieces, Piece
 from stele.storage.fragment_columns_explode import NativeRows
@@ -47,6 +49,7 @@ class ColumnsDecoder:
         self._metadata: pq.FileMetaData | None = None
         self._choices: dict[ColumnSelection, ChosenColumns] = {}
         self._whole = self._chosen(self._native.columns)
+        self.txns = NativeTxns(index, self._native, self.parquet, file)
 
     def decode(self, data: bytes, group: int, *, values: bool) -> Block:
         """The cells of a whole row group. Values cost nothing extra here, so they always come."""
@@ -115,13 +118,9 @@ class ChosenColumns:
             at += column.leaves
         self._schema = parquet_schema(columns)
 
-    def chunks(self, group: int) -> Iterator[tuple[int, tuple[int, int, int]]]:
-        """What has to be read of a row group: for each Parquet column offset, size, checksum."""
-        entries = self._index.chunks[group]
-        ends = entries["bytes"].cumsum(dtype="i8") + int(self._index.groups["offset"][group])
-        for leaf in self._leaves if self._columns else ():
-            size = int(entries["bytes"][leaf])
-            yield leaf, (int(ends[leaf]) - size, size, int(entries["crc"][leaf]))
+    def chunks(self, group: int) -> Iterator[tuple[int, Chunk]]:
+        """What has to be read of a row group."""
+        return leaf_chunks(self._index, self._leaves if self._columns else (), group)
 
     def decode(self, parts: Sequence[Piece], group: int) -> Block:
         """The cells of a row group from the bytes that ``chunks`` asked for, or from all of it."""
@@ -146,8 +145,66 @@ class ChosenColumns:
         return block
 
     def _read(self, parts: Sequence[Piece], group: int) -> pa.RecordBatch:
-        parquet = pq.ParquetFile(FilePieces(parts), metadata=self._parquet(), pre_buffer=False)
-        table = parquet.reader.read_row_group(group, self._leaves, use_threads=False)
+        table = _read_leaves(parts, self._parquet(), group, self._leaves)
         if table.schema.types != self._schema.types:
             table = table.cast(self._schema)
         return table.combine_chunks().to_batches()[0]
+
+
+class NativeTxns:
+    """Decodes the txns of native cells, and nothing else. Threads share it."""
+
+    def __init__(
+        self,
+        index: FragmentIndex,
+        native: NativePart,
+        parquet: Callable[[], pq.FileMetaData],
+        file: str,
+    ):
+        self._index = index
+        self._parquet = parquet
+        self._file = file
+        self._leaves = [KEY_LEAVES - 1]
+        at = KEY_LEAVES
+        for column in native.columns:
+            at += column.leaves
+            if column.own_stamps:
+                self._leaves.append(at - 1)
+
+    def chunks(self, group: int) -> Iterator[tuple[int, Chunk]]:
+        """What has to be read of a row group."""
+        return leaf_chunks(self._index, self._leaves, group)
+
+    def decode(self, parts: Sequence[Piece], group: int) -> Ints:
+        """The txns of rows, and those of cells that differ from their row, in no order."""
+        try:
+            table = _read_leaves(parts, self._parquet(), group, self._leaves)
+            columns = [column.drop_null().to_numpy() for column in table.columns]
+        except (pa.ArrowException, OSError) as error:
+            offset = int(self._index.groups["offset"][group])
+            raise Corruption(
+                f"row group {group}: {error}", file=self._file, offset=offset
+            ) from error
+        return np.concatenate(columns)
+
+
+Chunk = tuple[int, int, int]
+"""Offset, size and checksum of one Parquet column of a row group."""
+
+
+def leaf_chunks(
+    index: FragmentIndex, leaves: Iterable[int], group: int
+) -> Iterator[tuple[int, Chunk]]:
+    """Where some Parquet columns of a row group lie."""
+    entries = index.chunks[group]
+    ends = entries["bytes"].cumsum(dtype="i8") + int(index.groups["offset"][group])
+    for leaf in leaves:
+        size = int(entries["bytes"][leaf])
+        yield leaf, (int(ends[leaf]) - size, size, int(entries["crc"][leaf]))
+
+
+def _read_leaves(
+    parts: Sequence[Piece], metadata: pq.FileMetaData, group: int, leaves: Sequence[int]
+) -> pa.Table:
+    parquet = pq.ParquetFile(FilePieces(parts), metadata=metadata, pre_buffer=False)
+    return parquet.reader.read_row_group(group, leaves, use_threads=False)

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import struct
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import Enum
 from functools import partial
 from typing import Self
 
 import crc32c
 import msgspec
+import numpy as np
 
 from stele.env import paths
 from stele.env.ports import FileSystem, RandomFile
@@ -26,9 +27,11 @@ from stele.errors import Corruption, UnsupportedFormat
 from stele.kernels.block import Block
 from stele.kernels.bloom import BloomFilter
 from stele.kernels.search import slice_rows
+from stele.model.arrays import Ints, numbers
 from stele.model.columns import ColumnSelection
 from stele.model.ranges import EVERYTHING, RowRange
-from stele.storage.fragment_columns_reader import ColumnsDecoder
+from stele.storage.file_pieces import Piece
+from stele.storage.fragment_columns_reader import Chunk, ColumnsDecoder
 from stele.storage.fragment_decoder import ArrowDecoder, GroupDecoder, PageDecoder
 from stele.storage.fragment_format import (
     COLUMNS_LAYOUT,
@@ -120,13 +123,24 @@ class FragmentReader:
         """
         if columns.is_everything or not isinstance(self._decoder, ColumnsDecoder):
             return self.read_block(group)
-        parts: list[tuple[int, bytes]] = []
         chosen = self._decoder.choose(columns)
-        for leaf, (offset, size, crc) in chosen.chunks(group):
+        return chosen.decode(self._read_chunks(chosen.chunks(group), group), group)
+
+    def read_txns(self, group: int) -> Ints:
+        """The txns of a row group's cells, in no order; of a file of the columns layout each row's
+        once, however many cells have it. Nothing else of the group is read, as far as that goes."""
+        if not isinstance(self._decoder, ColumnsDecoder):
+            return numbers(self.read_block(group, values=False).batch.column("txn"), np.int64)
+        txns = self._decoder.txns
+        return txns.decode(self._read_chunks(txns.chunks(group), group), group)
+
+    def _read_chunks(self, chunks: Iterable[tuple[int, Chunk]], group: int) -> list[Piece]:
+        parts: list[Piece] = []
+        for leaf, (offset, size, crc) in chunks:
             data = _read(self._file, offset, size)
             self._verify(data, crc, offset, f"column {leaf} of row group", group)
             parts.append((offset, data))
-        return chosen.decode(parts, group)
+        return parts
 
     def blocks(self, rows: RowRange = EVERYTHING, *, values: bool = True) -> Iterator[Block]:
         """The cells of a row range, in order, at most a row group at a time. No block is empty."""

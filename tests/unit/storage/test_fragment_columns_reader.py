@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from hypothesis import given, settings
 
 from stele.env.memory_fs import MemoryFileSystem
 from stele.errors import Corruption, SteleError
 from stele.model.cells import Cell
 from stele.model.columns import ColumnSelection
 from stele.model.ranges import RowRange
+from stele.model.typed_columns import TypedColumn
 from stele.storage.fragment_columns_format import NativePart
 from stele.storage.fragment_columns_reader import CHOICES_KEPT, ColumnsDecoder
+from stele.storage.fragment_format import COLUMNS_LAYOUT
 from stele.storage.fragment_options import FragmentOptions
 from stele.storage.fragment_reader import FragmentReader
-from tests.unit.storage.columns_cases import people, write_typed
+from tests.unit.storage.columns_cases import people, tables, write_typed
 from tests.unit.storage.fragment_cases import cells_of, new_fs, open_info, path_of
 
 CELLS = people(150)
@@ -60,6 +63,22 @@ def _native(reader: FragmentReader) -> NativePart:
     part = reader.index.metadata.native
     assert isinstance(part, NativePart)
     return part
+
+
+@given(tables())
+@settings(max_examples=30, deadline=None)
+def test_txns_are_those_of_the_cells(table: tuple[tuple[TypedColumn, ...], list[Cell]]) -> None:
+    """Of both layouts: none is missing, and only rows all of whose cells differ have another."""
+    columns, cells = table
+    fs = new_fs()
+    for info in write_typed(fs, cells, columns):
+        for file in info.files:
+            with open_info(fs, file) as reader:
+                for group in range(len(reader.index)):
+                    found = set(reader.read_txns(group).tolist())
+                    held = {cell.txn for cell in cells_of([reader.read_block(group)])}
+                    assert found >= held
+                    assert found <= held or file.layout == COLUMNS_LAYOUT
 
 
 def test_columns_that_the_file_does_not_have_are_no_cells() -> None:
