@@ -92,6 +92,8 @@ def bulk_load(
     """
     if nulls not in ("skip", "delete"):
         raise InvalidArgument(f"nulls is 'skip' or 'delete', not {nulls!r}")
+    if not hasattr(df, "repartitionById"):
+        raise InvalidArgument("bulk loads need Spark 4.1 or newer: pip install -U 'steledb[spark]'")
     if shape not in ("rows", "cells"):
         raise InvalidArgument(f"shape is 'rows' or 'cells', not {shape!r:.80}")
     ttl_us = parse_duration(ttl, "ttl")
@@ -201,8 +203,6 @@ def _run(
     frame: Any, columns: LoadColumns, cuts: Sequence[bytes], task: bytes, counter: Any
 ) -> list[Any]:
     """Move every row to its part, and let each part be written; what the tasks say."""
-    if not hasattr(frame, "repartitionById"):
-        raise InvalidArgument("bulk loads need Spark 4.1 or newer: pip install -U 'steledb[spark]'")
     from pyspark.sql.functions import expr
 
     def load(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

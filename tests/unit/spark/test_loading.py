@@ -15,6 +15,13 @@ class Described:
     """As much of a DataFrame as is looked at first."""
 
     dtypes = (("id", "string"), ("v", "string"))
+    repartitionById = None  # noqa: N815 -- Spark's name
+
+
+class Old:
+    """A DataFrame of Spark 4.0."""
+
+    dtypes = Described.dtypes
 
 
 @pytest.mark.parametrize(
@@ -24,6 +31,9 @@ class Described:
         ({"row": "key", "family": "f"}, "no column 'key'"),
         ({"row": "id", "family": "f", "nulls": "keep"}, "nulls is 'skip' or 'delete'"),
         ({"row": "id", "family": "f", "ttl": "soon"}, "soon"),
+        ({"shape": "columns"}, "shape is 'rows' or 'cells'"),
+        ({"shape": "cells"}, "cells have a column 'row' of type binary or string"),
+        ({"row": "id", "family": "f", "progress": "yes"}, "progress is True, False or a function"),
     ],
 )
 def test_nonsense_is_refused_before_a_job_begins(
@@ -38,3 +48,10 @@ def test_nonsense_is_refused_before_a_job_begins(
 
 def test_a_report_of_a_load_that_was_done_before() -> None:
     assert Report("j", 5, done_before=True).rows == 0
+
+
+def test_a_spark_without_exact_routing_is_refused(tmp_path: Any) -> None:
+    with stele.open(tmp_path / "db") as db:
+        table = db.create_table("t")
+        with pytest.raises(InvalidArgument, match=r"Spark 4\.1 or newer: pip install"):
+            bulk_load(None, Old(), table, row="id", family="f")
