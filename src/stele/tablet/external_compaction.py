@@ -89,14 +89,16 @@ class ExternalCompactions:
             failpoint(AFTER_LEASE)
             schema = state.layout.schema
             units: list[CompactionUnit] = []
-            looked_at, next_row = 0, None
+            looked_at, size_bytes, next_row = 0, 0, None
             for config in configs:
                 if not config.rows.overlaps(rows):
                     continue
-                if sum(unit.size_bytes for unit in units) >= bytes_max:
+                if size_bytes >= bytes_max:
                     next_row = config.rows.start
                     break
-                units += self._units(schema, config, horizon)
+                found = list(self._units(schema, config, horizon))
+                units += found
+                size_bytes += sum(unit.size_bytes for unit in found)
                 looked_at += 1
             return CompactionWork(
                 location=self.pins.location,

@@ -9,11 +9,13 @@ import pyarrow as pa
 import pytest
 
 import stele
+from stele.client.remote_table import RemoteTable
 from stele.errors import NotFound
 from stele.model.ranges import EVERYTHING, RowRange
 from stele.spark.compact_policy import UnitPiece
 from stele.spark.compact_task import make_task, run_compactions, run_task
-from stele.storage.compaction_work import CompactionWork
+from stele.spark.compacting import finished
+from stele.storage.compaction_work import CompactionWork, UnitOutcome
 from stele.storage.import_files import decode_files, token_of
 from stele.storage.references import file_references
 
@@ -81,3 +83,25 @@ def test_a_file_that_is_gone_is_named(table: stele.Table) -> None:
     (Path(work.location) / name).unlink()
     with pytest.raises(NotFound, match=name):
         run_task(make_task(work, "token", [UnitPiece(0, EVERYTHING, 1)]), 0, 0)
+
+
+def test_a_driver_in_another_process(table: stele.Table, tmp_path: Path) -> None:
+    """As far as the owner is concerned: what is asked and answered travels through its socket."""
+    before = table.scan(versions=None).to_arrow()
+    with stele.open(tmp_path / "db") as attached:
+        backend = attached.table("users").core.backend
+        assert isinstance(backend, RemoteTable)
+        ticket = backend.begin_import("job", HOUR_US)
+        work = backend.plan_compaction(EVERYTHING, 1 << 60, HOUR_US)
+        task = make_task(
+            work, ticket.token, [UnitPiece(n, unit.rows, 1) for n, unit in enumerate(work.units)]
+        )
+        units = finished(work, run_task(task, 0, 0).to_pylist())
+        for _ in range(2):
+            outcomes = backend.publish_compaction("job", ticket.token, units)
+            assert outcomes == (UnitOutcome(1), UnitOutcome(1))
+        backend.renew_pin(work.lease, HOUR_US)
+        backend.release_pin(work.lease)
+        backend.commit_import("job", ticket.token, ())
+    assert [tablet.fragments for tablet in table.tablets()] == [1, 1]
+    assert table.scan(versions=None).to_arrow() == before
