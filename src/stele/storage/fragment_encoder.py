@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stele.kernels.arena import Arena
+from stele.kernels.arena import KEPT, Arena
 from stele.kernels.block import Block, Families, Ints, matrix, unify_families
 from stele.kernels.bloom_build import build_bloom
 from stele.kernels.fragment_survey import raw_bytes
@@ -70,10 +70,9 @@ class GroupEncoder:
         parts = matrix(blocks)
         cells = sum(block.count for block in blocks)
         size = pages_bytes_max(cells, sum(raw_bytes(block.descriptor) for block in blocks))
-        if self._arena is None or self._arena.size < size:
-            self._arena = Arena(size)
-        encode_pages(parts, len(families), self._arena.address, self._ends)
-        uncompressed, bodies = self._compressed(self._arena, families)
+        arena = self._room(size)
+        encode_pages(parts, len(families), arena.address, self._ends)
+        uncompressed, bodies = self._compressed(arena, families)
         headers, sizes = self._with_headers(uncompressed, bodies, cells, len(families))
         pieces = [piece for pair in zip(headers, bodies, strict=True) for piece in pair]
         return EncodedGroup(
@@ -84,6 +83,15 @@ class GroupEncoder:
             page_sizes=sizes,
             bloom=build_bloom(parts),
         )
+
+    def _room(self, size: int) -> Arena:
+        """Memory for pages: the same again, unless huge values need more than is worth keeping."""
+        if self._arena is not None and self._arena.size >= size:
+            return self._arena
+        arena = Arena(size)
+        if size <= max(KEPT):
+            self._arena = arena
+        return arena
 
     def _compressed(self, arena: Arena, families: Families) -> tuple[list[int], list[bytes]]:
         """Sizes and compressed bodies of all pages, the dictionary of the families among them."""

@@ -76,3 +76,12 @@ def test_one_group_leaves_nothing_behind_for_the_next() -> None:
     for cells in (large, small, other, small, large):
         fresh = GroupEncoder("zstd").encode([block_of(cells)])
         assert whole(encoder.encode([block_of(cells)])) == whole(fresh)
+
+
+def test_the_memory_of_a_huge_value_is_not_kept() -> None:
+    encoder = GroupEncoder("none")
+    huge = [Cell(b"r", "f", b"q", 1, bytes(9 << 20))]
+    assert len(encoder.encode([block_of(huge)]).value) > 9 << 20
+    assert encoder._arena is None
+    encoder.encode([block_of(plain_cells(10))])
+    assert encoder._arena is not None
