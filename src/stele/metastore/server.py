@@ -167,26 +167,29 @@ class NodeServer:
         try:
             self._peers.follow(self.driver.node.core.membership)
             self._carry_out()
-            while self._log_runner.run_here():
+            while self._log_runner.run_here() or self._catches_up():
                 self._carry_out()
-            if self.driver.is_behind:
-                self._catch_up()
         except Exception:
             # Instructions were lost on the way: what this node would say now may be wrong.
             log.exception("a bug in node %d", self.node)
             self.stopped("a turn was not carried out")
         finally:
             self._turn_due = False
+        if self.driver.node.has_news and not self.ended.done():
+            self.wake()  # handed in while the last answers were written
 
-    def _catch_up(self) -> None:
+    def _catches_up(self) -> bool:
         """Apply what was put off, if it is time for it; else see to it that it will be."""
+        if not self.driver.is_behind:
+            return False
         if self.driver.must_catch_up or self._is_catching_up_due:
             self._is_catching_up_due = False
             self._server.begin_turn()
             self.driver.catch_up()
-            self._carry_out()
-        elif self._catching_up is None:
+            return True
+        if self._catching_up is None:
             self._catching_up = self._loop.call_later(PUT_OFF_S, self._catch_up_later)
+        return False
 
     def _catch_up_later(self) -> None:
         self._catching_up = None

@@ -32,8 +32,10 @@ def tick(s: RaftState) -> None:
             progress.recently_active = False
     if s.heartbeat_elapsed >= s.config.heartbeat_ticks:
         s.heartbeat_elapsed = 0
-        reading.begin_round(s)
+        began = reading.begin_round(s)
         broadcast_heartbeat(s)
+        if began:
+            reading.release_confirmed(s)  # a leader that is a majority by itself waits for nobody
 
 
 def quorum_is_active(s: RaftState) -> bool:

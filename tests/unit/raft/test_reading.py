@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from stele.errors import NotLeader, Throttled
-from stele.raft import RaftConfig, ReadState
+from stele.raft import RaftConfig, ReadState, Role
 from stele.raft import messages as msg
 from tests.unit.raft.group import make_group, make_node, messages_of, settle, work
 
@@ -82,3 +82,24 @@ def test_a_request_for_a_deposed_leader_means_nothing() -> None:
     _, follower, _ = make_group()
     follower.step(msg.ReadRequest(3, 2, 2, 7, (1,)))
     assert follower.ready() is None
+
+
+def test_a_group_of_one_serves_a_read_whose_round_a_heartbeat_began() -> None:
+    """The read came before the leader's first entry was durable, and the tick right after that."""
+    node = make_node(1, (1,))
+    node.campaign()
+    while node.state.role is not Role.LEADER:
+        ready = node.ready()
+        assert ready is not None
+        node.persisted(ready.number)
+    node.read_index(7)
+    ready = node.ready()
+    assert ready is not None
+    assert not ready.read_states
+    node.persisted(ready.number)
+    for _ in range(node.state.config.heartbeat_ticks):
+        node.tick()
+    states = [state for ready in work(node) for state in ready.read_states]
+    assert [state.context for state in states] == [7]
+    node.read_index(8)
+    assert [s.context for ready in work(node) for s in ready.read_states] == [8]
