@@ -121,6 +121,8 @@ def _run(spark: Any, work: RecoveryWork, parts: Sequence[Part]) -> list[Any]:
         return write_parts(task, batches, context.taskAttemptId())
 
     count = len(work.pieces)
+    if not hasattr(spark.range(0), "repartitionById"):
+        raise InvalidArgument("recovery needs Spark 4.1 or newer: pip install -U 'steledb[spark]'")
     with _setting(spark, "spark.sql.execution.arrow.maxRecordsPerBatch", RUNS_PER_BATCH):
         runs = spark.range(0, count, 1, count).mapInArrow(read, spark_schema(MOVED))
         moved = runs.repartitionById(len(parts) + 1, runs["part"])

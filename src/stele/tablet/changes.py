@@ -126,7 +126,7 @@ class SwapReferences:
 
     def swapped(self, config: TabletConfig) -> TabletConfig | None:
         """A tablet after it; itself if there is nothing to do, ``None`` if it does not fit."""
-        inputs = restrict(self.inputs, config.rows)
+        inputs = restrict(self.inputs, config.rows) if config.rows.overlaps(self.rows) else ()
         if not inputs:
             return config
         outputs = restrict(into_groups(self.outputs, dict(self.groups)), config.rows)
