@@ -15,7 +15,7 @@ from stele import spark as ss
 from stele.env.failpoints import SimulatedCrash, armed, fail
 from stele.errors import Conflict, InvalidArgument, NotFound, OutOfSpace, SteleError
 from tests.chaos.spark.load_world import REGROUPED, ROWS, LoadWorld, row_key
-from tests.chaos.spark.worker_faults import POINTS, WorkerFault, arm_workers
+from tests.chaos.spark.worker_faults import POINTS, WorkerFault, disarm_workers
 
 DRIVER_POINTS = (
     "spark.load.after_begin",
@@ -39,9 +39,10 @@ def _in_worker(
     world: LoadWorld, kind: str, points: Sequence[str] = POINTS
 ) -> ss.Report | SteleError:
     fault = WorkerFault(kind, world.dice.choice(points), world.marker("worker"))
-    arm_workers(world.spark, fault)
+    world.fault = fault
     found = world.load()
-    arm_workers(world.spark, None)
+    world.fault = None
+    disarm_workers(world.spark)
     if fault.happened:
         world.counters[f"fired {kind}"] += 1
     if isinstance(found, SteleError):

@@ -15,6 +15,7 @@ from typing import Any
 import stele
 from stele import spark as ss
 from stele.errors import SteleError
+from tests.chaos.spark.worker_faults import WorkerFault, armed_rows
 
 ROWS = 300
 KEPT_ROWS = 20
@@ -55,6 +56,8 @@ class LoadWorld:
         self.dice = random.Random(seed)
         self.seed = seed
         self.counters = counters
+        self.fault: WorkerFault | None = None
+        """What happens in a worker while a job runs."""
         self.db = stele.open(directory / "db")
         self.table = self.db.create_table("t", SCHEMA, splits=[row_key(ROWS // 2)])
         self.before: Cells = {}
@@ -81,15 +84,11 @@ class LoadWorld:
     def load(self) -> ss.Report | SteleError:
         """Run the job; what it says."""
         self.counters["attempts"] += 1
+        rows = frame(self.spark, self.seed)
+        if self.fault is not None:
+            rows = armed_rows(rows, self.fault)
         try:
-            return ss.bulk_load(
-                self.spark,
-                frame(self.spark, self.seed),
-                self.table,
-                row="id",
-                job_id="job",
-                splits=[],
-            )
+            return ss.bulk_load(self.spark, rows, self.table, row="id", job_id="job", splits=[])
         except SteleError as error:
             refused = error
         self.counters["attempts refused"] += 1

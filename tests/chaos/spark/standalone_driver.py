@@ -16,7 +16,7 @@ from stele import spark as ss
 from stele.env import failpoints
 from stele.errors import SteleError
 from tests.chaos.spark.load_world import frame
-from tests.chaos.spark.worker_faults import WorkerFault, arm_workers
+from tests.chaos.spark.worker_faults import WorkerFault, armed_rows, disarm_workers
 
 SETTINGS = {
     "spark.ui.enabled": "false",
@@ -43,17 +43,16 @@ def main(master: str, jobs: list[dict[str, Any]]) -> None:
     for job in jobs:
         if job["kind"] == "driver":
             failpoints.arm(job["point"], failpoints.exit_process())
-        elif job["kind"] != "none":
-            fault = WorkerFault(job["kind"], job["point"], job["marker"])
-            arm_workers(session, fault)
         print(json.dumps(run(session, job)), flush=True)
-        arm_workers(session, None)
+        disarm_workers(session)
     session.stop()
 
 
 def run(session: Any, job: dict[str, Any]) -> dict[str, Any]:
     """What came of a job."""
     rows = frame(session, job["seed"])
+    if job["kind"] not in ("driver", "none"):
+        rows = armed_rows(rows, WorkerFault(job["kind"], job["point"], job["marker"]))
     table = f"{job['directory']}#t"
     try:
         report = ss.bulk_load(session, rows, table, row="id", job_id="job", splits=[])

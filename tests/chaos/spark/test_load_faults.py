@@ -15,7 +15,7 @@ import pytest
 
 from tests.chaos.spark.load_faults import FAULTS
 from tests.chaos.spark.load_world import LoadWorld
-from tests.chaos.spark.worker_faults import arm_workers
+from tests.chaos.spark.worker_faults import disarm_workers
 
 SEED = int(os.environ.get("STELE_CHAOS_SEED", "7"))
 JOBS = int(os.environ.get("STELE_CHAOS_SPARK_JOBS", "5"))
@@ -42,7 +42,7 @@ def test_a_disturbed_load_happens_once_or_not_at_all(spark: Any, tmp_path: Path)
         try:
             fault(world)
         finally:
-            arm_workers(spark, None)
+            disarm_workers(spark)
             world.close()
         counters["faulted jobs"] += 1
         counters[fault.__name__] += 1

@@ -1,8 +1,8 @@
-"""Faults inside the Python workers of a Spark: armed by a small job, acted out once.
+"""Faults inside the Python workers of a Spark: armed on the way, acted out once.
 
-Workers are forked by a daemon and used again, so what one job leaves in a worker is there when the
-next one runs. A fault is a failpoint of ours and what happens there; a marker file makes sure that
-it happens in one worker only, once, and tells afterwards that it did.
+Workers are forked by a daemon and used again for a minute, so what one stage leaves in a worker is
+there when the next one runs. A fault is a failpoint of ours and what happens there; a marker file
+makes sure that it happens in one worker only, once, and tells afterwards that it did.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ POINTS = (
 )
 """Passed by every task that loads rows of the tests' table."""
 
-ARMING_SECONDS = 0.2
+DISARMING_SECONDS = 0.2
 """A worker is kept busy for so long, so that the next task goes to another one."""
 
 SLEEP_SECONDS = 20.0
@@ -55,18 +55,34 @@ class WorkerFault:
         return Path(self.marker).exists()
 
 
-def arm_workers(spark: Any, fault: WorkerFault | None, workers: int = 2) -> None:
-    """Arm all workers that are there with a fault, or with none."""
-    from pyspark import cloudpickle
-
-    cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers do not see the tests
+def armed_rows(frame: Any, fault: WorkerFault) -> Any:
+    """The same rows; workers that hand them on are armed, and soon do what comes after."""
+    _travel()
 
     def arm(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         arm_here(fault)
-        threading.Event().wait(ARMING_SECONDS)
         yield from batches
 
-    spark.range(0, 2 * workers, 1, 2 * workers).mapInArrow(arm, "id long").collect()
+    return frame.mapInArrow(arm, frame.schema)
+
+
+def disarm_workers(spark: Any, workers: int = 2) -> None:
+    """Let all workers that are there forget what they were armed with."""
+    _travel()
+
+    def disarm(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        arm_here(None)
+        threading.Event().wait(DISARMING_SECONDS)
+        yield from batches
+
+    spark.range(0, 2 * workers, 1, 2 * workers).mapInArrow(disarm, "id long").collect()
+
+
+def _travel() -> None:
+    """Workers do not see the tests: what they need of this module goes with the job."""
+    from pyspark import cloudpickle
+
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 
 def arm_here(fault: WorkerFault | None) -> None:
