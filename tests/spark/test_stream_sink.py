@@ -105,15 +105,15 @@ def test_two_queries_into_one_table(spark: Any, db: stele.Database, tmp_path: Pa
         assert db.table("people").core.backend.last_numbered(f"query {query.id}") is not None
 
 
-def drive(tmp_path: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+def drive(tmp_path: Path, form: str) -> subprocess.CompletedProcess[str]:
     """Run the stream in an application of its own, whose tasks may fail twice."""
     return subprocess.run(
-        [sys.executable, DRIVER, "local[2,3]", str(tmp_path)],
+        [sys.executable, DRIVER, "local[2,3]", str(tmp_path), form],
         capture_output=True,
         text=True,
         timeout=600,
         check=False,
-        env=os.environ | {"SPARK_LOCAL_IP": "127.0.0.1"} | environment,
+        env=os.environ | {"SPARK_LOCAL_IP": "127.0.0.1"},
     )
 
 
@@ -122,13 +122,13 @@ def test_another_application_goes_on_from_the_checkpoint(
 ) -> None:
     """The commit of the first batch takes effect and then fails; a task fails and is retried."""
     arrive(spark, tmp_path / "arrivals", 0)
-    died = drive(tmp_path, STELE_FAILPOINTS="spark.write.after_commit=fail")
+    died = drive(tmp_path, "losing")
     assert died.returncode != 0
     assert (tmp_path / "failed").exists()
     assert (commits(db), len(list(db.table("people").scan()))) == (1, 10)
     gone = next(iter(db.table("people").scan())).key
     db.table("people").delete(gone)
-    done = drive(tmp_path)
+    done = drive(tmp_path, "stele")
     assert done.returncode == 0, done.stderr
     assert died.stdout != done.stdout, "another application"
     found = [row.key for row in db.table("people").scan()]
