@@ -34,6 +34,7 @@ from stele.model.predicates import CellSpec, ReadSpec, ScanSpec
 from stele.model.ranges import EVERYTHING, RowRange, check_row
 from stele.model.schema import Schema
 from stele.model.validation import validate_mutations
+from stele.storage.compaction_work import CompactedUnit, CompactionWork, UnitOutcome
 from stele.storage.fragment_format import FragmentInfo
 from stele.storage.import_files import ImportTicket
 from stele.storage.read_plan import ReadPlan
@@ -250,6 +251,14 @@ class ModelTable:
 
     def last_numbered(self, writer: str) -> LastWrite | None:
         raise Unavailable(f"the model numbers no writes: {writer}")
+
+    def plan_compaction(self, rows: RowRange, bytes_max: int, ttl_us: int) -> CompactionWork:
+        raise Unavailable(f"the model has no files to compact: {rows}, {bytes_max}, {ttl_us}")
+
+    def publish_compaction(
+        self, job: str, token: str, units: Sequence[CompactedUnit]
+    ) -> tuple[UnitOutcome, ...]:
+        raise NotFound(f"no job {job!r}, {token}, {len(units)} units")
 
     def snapshot(self, name: str) -> int:
         if name in self.snapshot_txns:
