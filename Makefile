@@ -40,9 +40,9 @@ install: ## make .venv with the pinned packages; quick when nothing changed
 		{ echo "Stele is developed on Python 3.11, and $(PYTHON) is not on the path." >&2; exit 1; }
 	@$(PYTHON) scripts/install.py
 
-demo: install ## write, crash, recover and read the files with three tools
+demo: install ## the store and its Spark pipeline at work, end to end
 	@$(BIN)/python scripts/require_jdk.py
-	@$(BIN)/python scripts/demo.py
+	@$(BIN)/python -m scripts.demo
 
 test: check ## the gate: everything of `make check`, then every test that is not marked slow
 	@scripts/install_etcd.sh || echo "The tests against a real etcd will be skipped."

@@ -1,8 +1,8 @@
 """The store at work, end to end: load, read, travel in time, split, kill -9, reopen, verify.
 
-Then its files are read with other tools.
+Then its files are read with other tools, and the whole pipeline of Spark jobs runs beside it.
 
-    python scripts/demo.py [--cells 1000000] [--directory DIR] [--no-spark]
+    python -m scripts.demo [--cells 1000000] [--directory DIR] [--no-spark]
 
 A child process writes and is killed in the middle; this process opens the directory again and
 counts what was acknowledged. Everything printed has just happened.
@@ -28,6 +28,7 @@ import polars
 import pyarrow as pa
 
 import stele
+from scripts.demo_spark import pipeline
 
 COLUMNS = 4
 TYPES = {"info:age": "int64", "stats:visits": "int64", "stats:score": "float64"}
@@ -134,7 +135,7 @@ def kill_and_recover(directory: str) -> None:
     with stele.open(directory) as db:
         db.create_table("events", stele.Schema())
     child = subprocess.Popen(
-        [sys.executable, __file__, "--victim", directory], stdout=subprocess.PIPE
+        [sys.executable, "-m", "scripts.demo", "--victim", directory], stdout=subprocess.PIPE
     )
     assert child.stdout is not None
     for line in child.stdout:
@@ -153,7 +154,7 @@ def kill_and_recover(directory: str) -> None:
         check(row["info:age"] == 99, "an acknowledged change is lost")
 
 
-def other_tools(directory: str, cells: int, *, spark: bool) -> None:
+def other_tools(directory: str, cells: int) -> None:
     """The fragments are plain Parquet: anybody may read them.
 
     Compacted typed columns are columns of the file; other cells have a row of the file each.
@@ -171,30 +172,6 @@ def other_tools(directory: str, cells: int, *, spark: bool) -> None:
     mean = polars.scan_parquet(scored).select(polars.col("stats:score").mean()).collect().item()
     say(f"Polars: the mean of stats:score is {mean:,.2f}")
     check(abs(mean - (rows - 1) / 6) < 1, "Polars finds other values")
-    if spark:
-        counted = spark_count(files)
-        say(f"Spark:  {counted:,} cells")
-        check(counted == found, "Spark and DuckDB disagree")
-
-
-def spark_count(files: list[str]) -> int:
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    from pyspark.sql import SparkSession
-
-    session = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("ERROR")
-    counts = " + ".join(f"count(`{column}`)" for column in ("family", *TYPES))
-    try:
-        table = session.read.option("mergeSchema", "true").parquet(*files)
-        return int(table.selectExpr(counts).collect()[0][0])
-    finally:
-        session.stop()
 
 
 def demo(directory: str, cells: int, *, spark: bool) -> None:
@@ -211,7 +188,10 @@ def demo(directory: str, cells: int, *, spark: bool) -> None:
     with step("kill -9 while writing, open again"):
         kill_and_recover(directory)
     with step("the same files in other tools"):
-        other_tools(directory, cells, spark=spark)
+        other_tools(directory, cells)
+    if spark:
+        with step("the pipeline on Spark: load, query, follow changes, compact, export, import"):
+            pipeline(directory, say, check)
     with step("verify"), stele.open(directory) as db:
         total = db.table("users").scan().to_arrow().num_rows
         check(total == cells - 1, f"{total} cells at the end instead of {cells - 1}")

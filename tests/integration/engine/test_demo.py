@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[3]
 
 def test_the_demo_ends_as_promised(tmp_path: Path) -> None:
     ended = subprocess.run(
-        [sys.executable, "scripts/demo.py", "--cells", "8000", "--no-spark"],
+        [sys.executable, "-m", "scripts.demo", "--cells", "8000", "--no-spark"],
         capture_output=True,
         text=True,
         env={**os.environ, "PYTHONPATH": "src", "TMPDIR": str(tmp_path)},
