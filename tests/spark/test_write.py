@@ -121,7 +121,7 @@ def test_a_large_write_becomes_files(spark: Any, db: stele.Database, path: str) 
     assert deleted.rows == 30_000 - 101 - sum(1 for number in range(101, 30_000) if number % 5 == 0)
 
 
-class AfterAll(SteleWriter):
+class CommitIsLost(SteleWriter):
     """A writer whose commit takes effect, and then fails."""
 
     def commit(self, messages: Sequence[PartMessage | None]) -> None:
@@ -141,7 +141,7 @@ def test_a_commit_that_took_effect_and_then_raised(
 
         def writer(self, schema: Any, overwrite: bool) -> Any:
             made = super().writer(schema, overwrite)
-            made.__class__ = AfterAll
+            made.__class__ = CommitIsLost
             return made
 
     spark.dataSource.register(Fragile)
