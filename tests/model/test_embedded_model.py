@@ -22,7 +22,7 @@ from tests.model.rules_faults import FaultRules
 from tests.model.rules_reading import ReadingRules
 
 SEED = int(os.environ.get("STELE_MODEL_SEED", "1"))
-EXAMPLES = int(os.environ.get("STELE_MODEL_EXAMPLES", "30"))
+EXAMPLES = int(os.environ.get("STELE_MODEL_EXAMPLES", "40"))
 STEPS = int(os.environ.get("STELE_MODEL_STEPS", "40"))
 RULES_MIN = 25
 CHANGES_SHARE = 0.1

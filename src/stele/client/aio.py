@@ -34,6 +34,7 @@ from stele.model.mutations import MutationBatch
 from stele.model.predicates import ScanMode
 from stele.model.row import ColumnName, Row
 from stele.model.schema import Schema
+from stele.storage.change_lines import ChangeMode
 
 P = ParamSpec("P")
 
@@ -322,10 +323,33 @@ class AsyncTable:
         a plain ``with``: reading files takes a thread anyway."""
         return await self._workers.run(self._table.files, at=at, lease=lease)
 
-    async def changes(self, since: At = 0, until: At = None, **arguments: Any) -> Changes:
+    async def changes(
+        self,
+        since: At = 0,
+        until: At = None,
+        *,
+        rows: object = None,
+        columns: Columns = None,
+        prefix: object = None,
+        mode: ChangeMode = "net",
+        shape: Shape = "cells",
+        versions: int | None = 1,
+        lease: str = "1h",
+    ) -> Changes:
         """What changed between two moments; see ``Table.changes``. What is returned is for a plain
         ``with``: reading files takes a thread anyway."""
-        return await self._workers.run(self._table.changes, since, until, **arguments)
+        return await self._workers.run(
+            self._table.changes,
+            since,
+            until,
+            rows=rows,
+            columns=columns,
+            prefix=prefix,
+            mode=mode,
+            shape=shape,
+            versions=versions,
+            lease=lease,
+        )
 
     async def snapshot(self, name: str) -> int:
         """Keep the table as it is now readable under ``name``."""

@@ -132,8 +132,8 @@ class SlowBackend(ModelBackend):
         self.failing, self.throttled = failing, throttled
         self.slow: SlowTable | None = None
 
-    def create_table(self, *arguments: object) -> SlowTable:  # type: ignore[override]
-        table = super().create_table(*arguments)  # type: ignore[arg-type]
+    def create_table(self, *arguments: object, **named: object) -> SlowTable:  # type: ignore[override]
+        table = super().create_table(*arguments, **named)  # type: ignore[arg-type]
         self.slow = SlowTable(table, self.failing, self.throttled)
         return self.slow
 
