@@ -5,8 +5,7 @@ from __future__ import annotations
 import difflib
 import itertools
 import os
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
@@ -17,6 +16,7 @@ from stele.client.backend import TableInfo
 from stele.client.waiting import TIMEOUT_US_DEFAULT
 from stele.cluster.collector import Collector
 from stele.cluster.embedded_table import EmbeddedTable
+from stele.cluster.file_jobs import FileJobs
 from stele.cluster.store import Store
 from stele.cluster.turns import CatalogLock, Turn
 from stele.coordination.records import TableRecord
@@ -35,7 +35,6 @@ from stele.errors import (
 from stele.model.ranges import RowRange, check_row
 from stele.model.schema import Schema
 from stele.model.schema_json import schema_from_json, schema_to_json
-from stele.storage.references import Reference
 from stele.tablet.active_reads import ActiveReads
 from stele.tablet.change_feed import ChangeFeed
 from stele.tablet.changes import Regroup, revised
@@ -45,7 +44,7 @@ from stele.tablet.engine import World
 from stele.tablet.external_compaction import ExternalCompactions
 from stele.tablet.horizon import next_horizon
 from stele.tablet.imports import Imports, settled
-from stele.tablet.maintenance import Ended, Maintenance
+from stele.tablet.maintenance import Maintenance
 from stele.tablet.numbered_writes import NumberedWrites
 from stele.tablet.options import EngineOptions
 from stele.tablet.pins import MetaSource, Pins
@@ -99,6 +98,7 @@ class EmbeddedBackend:
         )
         self.numbered = NumberedWrites(store.user, self.imports)
         self.maintenance = Maintenance(store.user, self.advance_horizon, self.new_tablet_id)
+        self.jobs = FileJobs(store.user, self.maintenance)
         self._meta_maintenance = Maintenance(store.meta, self._meta_horizon, self.new_tablet_id)
         self.collector = Collector(store, self._catalog, self._tidy, self.maintenance.report)
         for engine in (store.user, store.meta):
@@ -195,7 +195,7 @@ class EmbeddedBackend:
                 record, schema=schema_to_json(schema).decode(), schema_version=schema.version
             )
             groups = tuple((g.name, schema.column_set(g)) for g in schema.stored_groups)
-            with self.layout_changes(self.store.user.table(record.id), turn):
+            with self.jobs.layout_changes(self.store.user.table(record.id), turn):
                 self.store.coordination.replace_table(new, record.schema_version)
                 try:
                     table.change(Regroup(groups), schema)
@@ -215,11 +215,11 @@ class EmbeddedBackend:
             record = self._record(name)
             state = self.store.user.table(record.id)
             with self._without_writes(state):
-                self._flush(state, turn)
+                self.jobs.flush_all(state, turn)
                 gone = msgspec.structs.replace(
                     record, state=CatalogState.DROPPED, dropped_us=self.store.world.clock.now_us()
                 )
-                with self.layout_changes(state, turn):
+                with self.jobs.layout_changes(state, turn):
                     self.store.coordination.replace_table(gone, record.schema_version)
                     self.store.user.remove_table(record.id)
                     self._tables.pop(record.id, None)
@@ -293,9 +293,9 @@ class EmbeddedBackend:
         with self._catalog_changes(turn):
             self._check_free(new_name)
             state = self.store.user.table(self._record(name).id)
-            self._flush(state, turn)
+            self.jobs.flush_all(state, turn)
             # Nothing replaces a file of the source before the clone refers to it as well.
-            with self.layout_changes(state, turn):
+            with self.jobs.layout_changes(state, turn):
                 return self._clone(state, new_name)
 
     def _clone(self, state: TableState, new_name: str) -> EmbeddedTable:
@@ -334,82 +334,6 @@ class EmbeddedBackend:
     def _turn(self, timeout_us: int = TIMEOUT_US_DEFAULT) -> Turn:
         return Turn(self.store.world.clock, timeout_us)
 
-    @contextmanager
-    def layout_changes(self, state: TableState, turn: Turn | None = None) -> Iterator[None]:
-        """Alone with a table's layout: no flush, compaction, split or join is under way."""
-        engine = self.store.user
-        turn = turn or self._turn()
-        with engine.lock:
-            turn.wait_for(
-                engine.work_ended,
-                lambda: not (state.changing_layout or state.flushing or state.compacting),
-                f"table {state.name!r} has been busy with its files",
-            )
-            state.changing_layout = True
-        try:
-            yield
-        finally:
-            with engine.lock:
-                state.changing_layout = False
-                engine.work_ended.notify_all()
-
-    def _flush(self, state: TableState, turn: Turn) -> None:
-        """Flush all that a table has in memory now."""
-        engine = self.store.user
-        target = engine.committed_txn
-        if target > engine.durable_txn:
-            engine.advance_clock().wait()
-        while (oldest := state.memory.oldest_txn) is not None and oldest <= target:
-            self.flush_and_wait(state, turn)
-
-    def flush_and_wait(self, state: TableState, turn: Turn | None = None) -> None:
-        """Flush a table and return when it is done; another flush that ends is as good."""
-        self._run_and_wait(
-            lambda ended: self.maintenance.flush(state, ended),
-            lambda: state.flushing or state.changing_layout,
-            turn,
-        )
-
-    def compact_and_wait(
-        self, state: TableState, config: TabletConfig, group: str, inputs: tuple[Reference, ...]
-    ) -> None:
-        """Compact references of a tablet and return when it is done."""
-        self._run_and_wait(
-            lambda ended: self.maintenance.compact(state, config, group, inputs, ended),
-            lambda: config.id in state.compacting or state.changing_layout,
-        )
-
-    def _run_and_wait(
-        self,
-        start: Callable[[Ended], bool],
-        busy: Callable[[], bool],
-        turn: Turn | None = None,
-    ) -> None:
-        """Start a job and wait for its end; if it cannot start, until what is in its way ended.
-
-        With a turn no longer than that: the job goes on.
-        """
-        errors: list[SteleError | None] = []
-        over = threading.Event()
-
-        def ended(error: SteleError | None) -> None:
-            errors.append(error)
-            over.set()
-
-        if start(ended):
-            if not over.wait(None if turn is None else turn.left_s):
-                assert turn is not None
-                raise turn.late("a flush has been under way")
-            if errors[0] is not None:
-                raise errors[0]
-            return
-        engine = self.store.user
-        with engine.lock:
-            if turn is None:
-                engine.work_ended.wait_for(lambda: not busy())
-            else:
-                turn.wait_for(engine.work_ended, lambda: not busy(), "its files have been busy")
-
     def advance_horizon(self, state: TableState) -> int:
         """Move a table's horizon as far as history, leases and running reads allow."""
         coordination = self.store.coordination
@@ -431,7 +355,7 @@ class EmbeddedBackend:
     @contextmanager
     def importing(self, state: TableState) -> Iterator[Imports]:
         """Alone with a table's catalog entry and layout, while an import is decided."""
-        with self._catalog_changes(), self.layout_changes(state):
+        with self._catalog_changes(), self.jobs.layout_changes(state):
             self.store.user.table(state.id)  # it may have been dropped while we waited
             yield self.imports
 
@@ -444,7 +368,7 @@ class EmbeddedBackend:
         """End the jobs that nobody renewed, and what a failure has left of others."""
         for state in self.store.user.tables():
             if self.imports.has_work(state):
-                with self.layout_changes(state):
+                with self.jobs.layout_changes(state):
                     self.imports.settle(state)
 
     # The whole.
@@ -481,7 +405,7 @@ class EmbeddedBackend:
         for state in self.store.user.tables():
             if state.memory.oldest_txn is not None:
                 try:
-                    self.flush_and_wait(state)
+                    self.jobs.flush(state)
                 except SteleError:
                     return
 

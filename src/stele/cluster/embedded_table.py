@@ -280,7 +280,7 @@ class EmbeddedTable:
         """Plan, save and show a change, again if it collided with another."""
         self._backend.check_open()
         for _ in range(LAYOUT_TRIES_MAX):
-            with self._backend.layout_changes(self._state):
+            with self._backend.jobs.layout_changes(self._state):
                 change = plan()
                 if change is None:
                     return
@@ -301,7 +301,7 @@ class EmbeddedTable:
         if target > self._engine.durable_txn:
             self._engine.advance_clock().wait()
         while (oldest := self._state.memory.oldest_txn) is not None and oldest <= target:
-            self._backend.flush_and_wait(self._state)
+            self._backend.jobs.flush(self._state)
 
     def compact(self, rows: RowRange = EVERYTHING) -> None:
         self.flush()
@@ -309,7 +309,7 @@ class EmbeddedTable:
             for group in self.schema.stored_groups:
                 inputs = group_references(config, self.schema, group)
                 if inputs:
-                    self._backend.compact_and_wait(self._state, config, group.name, inputs)
+                    self._backend.jobs.compact(self._state, config, group.name, inputs)
 
     def truncate(self, rows: RowRange = EVERYTHING) -> None:
         """What is in files goes, which is all there was before the call; later commits stay.
@@ -319,7 +319,7 @@ class EmbeddedTable:
         """
         self.flush()
         state = self._state
-        with self._backend.layout_changes(state):
+        with self._backend.jobs.layout_changes(state):
             self.change(TruncateRows(rows, self._engine.advance_clock().wait()))
             self.change(RaiseFloor(rows, state.history_floor))
         # The next txn reaches the floor, however far our wall clock is behind: reads of now are

@@ -90,6 +90,8 @@ class TableState:
         """False while the table is being dropped: what comes later must not be acknowledged."""
         self.changing_layout = False
         """A split, join or regrouping is under way; no second one starts."""
+        self.jobs_waiting = 0
+        """Flushes and compactions that wait to begin: before the next change of layout."""
         self.undecided_txn: int | None = None
         """Of an import that is being decided: reads at or above it wait for the outcome."""
         self.undecided_why: SteleError | None = None

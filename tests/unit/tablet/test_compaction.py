@@ -387,7 +387,7 @@ def test_what_an_import_erased_does_not_come_back_from_memory() -> None:
     pass_time(backend)
     table._engine.advance_clock().wait()
     config = config_of(table, b"a")
-    backend.compact_and_wait(table._state, config, "all", config.references)
+    backend.jobs.compact(table._state, config, "all", config.references)
     assert len(config_of(table, b"a").references) == 1
     assert values(table) == {(b"c", "f"): b"imported"}
     table.flush()

@@ -238,7 +238,7 @@ def test_a_compaction_of_our_own_loses_against_one_that_was_shown_first() -> Non
     inputs = tuple(ref for ref in config.references if "f" in ref.columns)
     compact_elsewhere(backend, table)
     files = config_of(table, b"a").files()
-    backend.compact_and_wait(table._state, config, "a", inputs)
+    backend.jobs.compact(table._state, config, "a", inputs)
     assert config_of(table, b"a").files() == files
     assert history(table, txns) == before
 

@@ -1,0 +1,126 @@
+"""Flushes and compactions that somebody waits for, and changes of layout, which want to be alone.
+
+The two keep each other away from a table. Whoever waits to begin a job of files is let in before
+the next change of layout, or changes that follow one upon another would keep files from ever being
+written.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from stele.cluster.turns import Turn
+from stele.errors import SteleError
+from stele.storage.references import Reference
+from stele.tablet.config import TabletConfig
+from stele.tablet.engine import Engine
+from stele.tablet.maintenance import Ended, Maintenance
+from stele.tablet.table_state import TableState
+
+
+class FileJobs:
+    """The jobs of the tables of one engine. Threads share it."""
+
+    def __init__(self, engine: Engine, maintenance: Maintenance) -> None:
+        self._engine = engine
+        self._maintenance = maintenance
+
+    @contextmanager
+    def layout_changes(self, state: TableState, turn: Turn | None = None) -> Iterator[None]:
+        """Alone with a table's layout: no flush, compaction, split or join is under way."""
+        engine = self._engine
+        turn = turn or Turn(engine.world.clock)
+
+        def is_free() -> bool:
+            in_files = state.flushing or state.compacting or state.jobs_waiting
+            return not (state.changing_layout or in_files)
+
+        with engine.lock:
+            why = f"table {state.name!r} has been busy with its files"
+            turn.wait_for(engine.work_ended, is_free, why)
+            state.changing_layout = True
+        try:
+            yield
+        finally:
+            with engine.lock:
+                state.changing_layout = False
+                engine.work_ended.notify_all()
+
+    def flush_all(self, state: TableState, turn: Turn | None = None) -> None:
+        """Flush all that a table has in memory now."""
+        engine = self._engine
+        target = engine.committed_txn
+        if target > engine.durable_txn:
+            engine.advance_clock().wait()
+        while (oldest := state.memory.oldest_txn) is not None and oldest <= target:
+            self.flush(state, turn)
+
+    def flush(self, state: TableState, turn: Turn | None = None) -> None:
+        """Flush a table and return when it is done; another flush that ends is as good."""
+        self._run(
+            state,
+            lambda ended: self._maintenance.flush(state, ended),
+            lambda: state.flushing or state.changing_layout,
+            turn,
+        )
+
+    def compact(
+        self, state: TableState, config: TabletConfig, group: str, inputs: tuple[Reference, ...]
+    ) -> None:
+        """Compact references of a tablet and return when it is done."""
+        self._run(
+            state,
+            lambda ended: self._maintenance.compact(state, config, group, inputs, ended),
+            lambda: config.id in state.compacting or state.changing_layout,
+        )
+
+    def _run(
+        self,
+        state: TableState,
+        start: Callable[[Ended], bool],
+        busy: Callable[[], bool],
+        turn: Turn | None = None,
+    ) -> None:
+        """Start a job, when what is in its way has ended, and wait for its end.
+
+        It may be that there is nothing to do any more then. With a turn it is waited for no longer
+        than that: the job goes on.
+        """
+        errors: list[SteleError | None] = []
+        over = threading.Event()
+
+        def ended(error: SteleError | None) -> None:
+            errors.append(error)
+            over.set()
+
+        if start(ended) or self._start_when_free(state, lambda: start(ended), busy, turn):
+            if not over.wait(None if turn is None else turn.left_s):
+                assert turn is not None
+                raise turn.late("a flush has been under way")
+            if errors[0] is not None:
+                raise errors[0]
+
+    def _start_when_free(
+        self,
+        state: TableState,
+        start: Callable[[], bool],
+        busy: Callable[[], bool],
+        turn: Turn | None,
+    ) -> bool:
+        """Start a job when what is in its way has ended, before any further change of layout."""
+        engine = self._engine
+        with engine.lock:
+            state.jobs_waiting += 1
+        try:
+            with engine.lock:
+                if turn is None:
+                    engine.work_ended.wait_for(lambda: not busy())
+                else:
+                    turn.wait_for(engine.work_ended, lambda: not busy(), "its files have been busy")
+            return start()
+        finally:
+            with engine.lock:
+                state.jobs_waiting -= 1
+                engine.work_ended.notify_all()

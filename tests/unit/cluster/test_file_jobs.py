@@ -1,0 +1,65 @@
+"""Jobs of files and changes of layout keep each other away, and neither starves."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from stele.cluster.embedded import EmbeddedBackend, open_embedded
+from stele.cluster.turns import Turn
+from stele.errors import DeadlineExceeded
+from stele.model.schema import Schema
+from stele.tablet.table_state import TableState
+from tests.unit.tablet.engine_support import put
+
+
+@pytest.fixture
+def backend(tmp_path: Path) -> Iterator[EmbeddedBackend]:
+    opened = open_embedded(str(tmp_path / "data"))
+    opened.create_table("t", Schema())
+    yield opened
+    opened.close()
+
+
+def written(backend: EmbeddedBackend) -> TableState:
+    table = backend.table("t")
+    put(table, b"r", b"v")
+    return backend.store.user.table(table.id)
+
+
+def turn(backend: EmbeddedBackend, timeout_us: int) -> Turn:
+    return Turn(backend.store.world.clock, timeout_us)
+
+
+def test_a_flush_that_waits_goes_before_the_next_change_of_layout(backend: EmbeddedBackend) -> None:
+    state = written(backend)
+    flushed = threading.Thread(target=backend.jobs.flush_all, args=(state,))
+    with backend.jobs.layout_changes(state):
+        flushed.start()
+        while not state.jobs_waiting:
+            flushed.join(0.001)
+        in_memory_meanwhile = state.memory.oldest_txn
+    with backend.jobs.layout_changes(state):
+        in_memory_then = state.memory.oldest_txn
+    assert in_memory_meanwhile is not None, "alone means alone"
+    assert in_memory_then is None, "the flush was there first"
+    flushed.join()
+    assert state.jobs_waiting == 0
+
+
+def test_who_comes_too_late_changed_nothing_and_is_forgotten(backend: EmbeddedBackend) -> None:
+    state = written(backend)
+    with backend.jobs.layout_changes(state):
+        with (
+            pytest.raises(DeadlineExceeded, match="nothing was changed"),
+            backend.jobs.layout_changes(state, turn(backend, 1_000)),
+        ):
+            pytest.fail("two at once")
+        with pytest.raises(DeadlineExceeded):
+            backend.jobs.flush(state, turn(backend, 1_000))
+    assert state.jobs_waiting == 0
+    backend.jobs.flush_all(state)
+    assert state.memory.oldest_txn is None
