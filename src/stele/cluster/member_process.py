@@ -233,10 +233,11 @@ class MemberProcess:
 
     async def _settle(self, member: Member) -> None:
         """Make the group know this node, and where it is: as long as it takes."""
-        seeds = self._seeds or tuple(member.node.core.membership.addresses.values())
-        transport = self._transport(seeds or (self._options.address,))
-        admin = MetastoreAdmin(transport, RequestNumbers(draw_client_id(self._random)))
         node, address = self.server.node, self._options.address
+        seeds = self._seeds or tuple(member.node.core.membership.addresses.values())
+        # Itself too: who leads after it has moved is where nobody else would look for it.
+        transport = self._transport((*seeds, address))
+        admin = MetastoreAdmin(transport, RequestNumbers(draw_client_id(self._random)))
         try:
             while True:
                 membership = member.node.core.membership
