@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from stele.cli.output import Output
-from stele.cli.spark_load import reader_option
+from stele.cli.spark_source import add_meaning, add_source, files_of
 from stele.client.database import Database
 from stele.errors import InvalidArgument
 
@@ -17,7 +17,7 @@ def write(session: Any, database: Database, arguments: Namespace, output: Output
     from stele import spark as ss
 
     report = ss.write(
-        _files(session, arguments),
+        files_of(session, arguments),
         database.table(arguments.table),
         row=arguments.row,
         family=arguments.family,
@@ -39,7 +39,7 @@ def delete(session: Any, database: Database, arguments: Namespace, output: Outpu
     if (arguments.where is None) == (arguments.path is None):
         raise InvalidArgument("say what goes: PATH, files with keys, or --where, a condition")
     report = ss.delete(
-        arguments.where or _files(session, arguments),
+        arguments.where or files_of(session, arguments),
         database.table(arguments.table),
         row=arguments.row,
         columns=arguments.columns,
@@ -47,13 +47,6 @@ def delete(session: Any, database: Database, arguments: Namespace, output: Outpu
         version=arguments.version,
     )
     output.result(asdict(report), _text(report, "deleted"))
-
-
-def _files(session: Any, arguments: Namespace) -> Any:
-    from stele.spark.loading import read_files
-
-    options = dict(map(reader_option, arguments.reader_option))
-    return read_files(session, arguments.path, arguments.format, options)
 
 
 def _text(report: Any, what: str) -> str:
@@ -66,13 +59,9 @@ def configure_write(parser: ArgumentParser) -> None:
     """What a write takes."""
     parser.add_argument("table", metavar="TABLE", help="the name of a table")
     parser.add_argument("path", metavar="PATH", help="files or a directory that Spark can read")
-    _add_source(parser)
-    parser.add_argument("--family", metavar="NAME", help="of columns whose names say none")
-    parser.add_argument("--timestamp", metavar="COLUMN", help="with the time of a row's cells")
-    parser.add_argument("--op", metavar="COLUMN", help="with 'put' or 'delete'")
-    parser.add_argument(
-        "--nulls", choices=["skip", "delete"], default="skip", help="what a null means"
-    )
+    add_source(parser)
+    _add_identity(parser)
+    add_meaning(parser)
     parser.add_argument("--shape", choices=["rows", "cells"], help="if the columns do not say it")
     parser.add_argument(
         "--truncate", action="store_true", help="replace all that is in the table, in one moment"
@@ -84,7 +73,8 @@ def configure_delete(parser: ArgumentParser) -> None:
     parser.add_argument("table", metavar="TABLE", help="the name of a table")
     parser.add_argument("path", metavar="PATH", nargs="?", help="files with keys")
     parser.add_argument("--where", metavar="SQL", help="a condition over the table's rows")
-    _add_source(parser)
+    add_source(parser)
+    _add_identity(parser)
     parser.add_argument(
         "-c",
         "--column",
@@ -95,20 +85,7 @@ def configure_delete(parser: ArgumentParser) -> None:
     )
 
 
-def _add_source(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "--format", metavar="NAME", default="parquet", help="parquet (default), csv, json, orc, …"
-    )
-    parser.add_argument(
-        "--reader-option",
-        metavar="NAME=VALUE",
-        action="append",
-        default=[],
-        help="of the format, such as header=true; may be given again",
-    )
-    parser.add_argument(
-        "--row", metavar="COLUMN", action="append", help="of the key; again for each further part"
-    )
+def _add_identity(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--app-id", metavar="NAME", help="with --version: what makes it happen once"
     )

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import pyarrow as pa
 
+from stele.client.closing import Releasing
 from stele.client.encoder import Columns
 from stele.client.frames import to_pandas, to_polars
 from stele.client.scan import Shape
@@ -32,7 +32,7 @@ from stele.storage.references import Reference, restrict
 
 
 @dataclass(frozen=True)
-class Changes:
+class Changes(Releasing):
     """The changes after ``since`` up to ``txn``, kept until they are released. Threads share it.
 
     Iterating gives a mapping for each line. The object can be read by anything that takes an Arrow
@@ -104,17 +104,6 @@ class Changes:
     def release(self) -> None:
         """Let go of the files and of history. Idempotent."""
         self.core.backend.release_pin(self.plan.lease)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.release()
 
 
 def check_telling(mode: str, shape: str, versions: int | None) -> None:

@@ -26,6 +26,25 @@ class Closing(ABC):
         self.close()
 
 
+class Releasing(ABC):
+    """For ``with``, of what is held and goes on without its holder."""
+
+    @abstractmethod
+    def release(self) -> None:
+        """Let go of it. Idempotent."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.release()
+
+
 class AsyncClosing(ABC):
     """For ``async with``."""
 

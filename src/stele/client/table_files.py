@@ -13,11 +13,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Self
 
 import pyarrow as pa
 
+from stele.client.closing import Releasing
 from stele.client.table_core import TableCore
 from stele.env.posix import PosixFileSystem
 from stele.errors import InvalidArgument
@@ -43,7 +42,7 @@ class TableFile:
     size_bytes: int
 
 
-class TableFiles:
+class TableFiles(Releasing):
     """The files of a table, kept until they are released or their lease ends. For one thread."""
 
     def __init__(self, core: TableCore, plan: ReadPlan, routes: Routes) -> None:
@@ -93,17 +92,6 @@ class TableFiles:
     def release(self) -> None:
         """Let go of the files: from now on they may be deleted. Idempotent."""
         self._core.backend.release_pin(self._plan.lease)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.release()
 
 
 def table_files(core: TableCore, at: int | None, lease: str) -> TableFiles:

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 
-import pytest
-
-from stele.cli.spark_load import configure_import, configure_load, reader_option
-from stele.errors import InvalidArgument
+from stele.cli.spark_load import configure_import, configure_load
 
 
 def test_what_a_load_takes() -> None:
@@ -18,13 +15,6 @@ def test_what_a_load_takes() -> None:
     assert (found.table, found.path, found.format) == ("t", "/x.csv", "csv")
     assert (found.row, found.job_id, found.nulls) == (["a", "b"], "j", "skip")
     assert found.reader_option == ["header=true"]
-
-
-def test_options_of_a_format() -> None:
-    assert reader_option("sep=a=b") == ("sep", "a=b")
-    for wrong in ("header", "=x", ""):
-        with pytest.raises(InvalidArgument, match="NAME=VALUE"):
-            reader_option(wrong)
 
 
 def test_what_an_import_takes() -> None:

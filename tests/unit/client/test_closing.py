@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from stele.client.closing import AsyncClosing, Closing
+from stele.client.closing import AsyncClosing, Closing, Releasing
 
 
 class Door(Closing):
@@ -14,6 +14,13 @@ class Door(Closing):
 
     def close(self) -> None:
         self.closings += 1
+
+
+class Rope(Releasing):
+    releases = 0
+
+    def release(self) -> None:
+        self.releases += 1
 
 
 class AsyncDoor(AsyncClosing):
@@ -31,6 +38,15 @@ def test_it_is_closed_at_the_end_and_by_an_error() -> None:
     with pytest.raises(KeyError), other:
         {"a": 1}["b"]
     assert other.closings == 1
+
+
+def test_it_is_released_at_the_end_and_by_an_error() -> None:
+    with Rope() as rope:
+        assert rope.releases == 0
+    assert rope.releases == 1
+    with pytest.raises(KeyError), rope:
+        {"a": 1}["b"]
+    assert rope.releases == 2
 
 
 def test_it_is_closed_in_a_loop_too() -> None:
