@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from stele.model.cells import Cell
     from stele.model.columns import Column, FamilySelection
     from stele.model.groups import Group
+    from stele.model.operations import Operation
     from stele.model.ranges import RowRange
     from stele.model.row import Row
     from stele.model.schema import Schema
@@ -38,6 +39,7 @@ _HOMES = {
     "EngineOptions": "stele.tablet.options",
     "FamilySelection": "stele.model.columns",
     "Group": "stele.model.groups",
+    "Operation": "stele.model.operations",
     "Row": "stele.model.row",
     "RowRange": "stele.model.ranges",
     "Rows": "stele.client.rows",
@@ -65,6 +67,7 @@ __all__ = [
     "EngineOptions",
     "FamilySelection",
     "Group",
+    "Operation",
     "Row",
     "RowRange",
     "Rows",

@@ -13,7 +13,8 @@ import stele
 from stele import spark as ss
 from stele.cli.output import Output
 from stele.cli.spark import JOBS, configure
-from stele.errors import AlreadyExists, InvalidArgument
+from stele.env.failpoints import armed, fail
+from stele.errors import AlreadyExists, InvalidArgument, StorageFailed
 from tests.spark.tables import cells_of_frame, cells_of_scan
 
 pytestmark = [
@@ -91,6 +92,21 @@ def test_system_tables(spark: Any, users: stele.Table, tmp_path: Path) -> None:
     )
     assert [line.asDict() for line in found.collect()] == [{"table": "users", "n": 2, "some": True}]
     assert ss.system(spark, str(tmp_path / "db"), "leases").count() == 1
+
+
+def test_operations_of_the_owner(spark: Any, users: stele.Table, tmp_path: Path) -> None:
+    """Asked through the owner's socket; one of them has failed."""
+    users.put(b"zz", {"info:age": 1})
+    with armed("storage.fragment.after_footer", fail()), pytest.raises(StorageFailed):
+        users.flush()
+    ss.system(spark, str(tmp_path / "db"), "operations").createOrReplaceTempView("operations")
+    found = spark.sql(
+        "SELECT table, error, ended_us >= started_us AS ended FROM operations "
+        "WHERE kind = 'flush' AND state = 'failed'"
+    )
+    assert [line.asDict() for line in found.collect()] == [
+        {"table": "users", "error": "failpoint storage.fragment.after_footer", "ended": True}
+    ]
 
 
 def test_from_the_shell(

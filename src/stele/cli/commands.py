@@ -65,6 +65,7 @@ GROUPS = (
         (
             Command("check", "stele.cli.check", "hold a database's parts against each other"),
             Command("doctor", "stele.cli.doctor", "check that this machine is fit to run Stele"),
+            Command("operations", "stele.cli.operations", "list what the owner does and has done"),
             Command("version", "stele.cli.version", "print the version of Stele and of its parts"),
         ),
     ),

@@ -31,6 +31,7 @@ from stele.client.updates import Conditions
 from stele.client.waiting import Timeout
 from stele.model.arrow_input import NullRule
 from stele.model.mutations import MutationBatch
+from stele.model.operations import Operation
 from stele.model.predicates import ScanMode
 from stele.model.row import ColumnName, Row
 from stele.model.schema import Schema
@@ -438,6 +439,10 @@ class AsyncDatabase(AsyncClosing):
     async def status(self) -> dict[str, Any]:
         """Memory, log, cache, sessions and workers in numbers."""
         return await self._workers.run(self._database.status)
+
+    async def operations(self) -> tuple[Operation, ...]:
+        """What the owner of the tables does now, and has done lately."""
+        return await self._workers.run(self._database.operations)
 
     async def close(self) -> None:
         """Make everything durable and let go of the directory."""

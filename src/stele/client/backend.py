@@ -18,6 +18,7 @@ from stele.client.waiting import TIMEOUT_US_DEFAULT
 from stele.errors import SteleError
 from stele.model.mutations import MutationBatch
 from stele.model.numbered_writes import LastWrite, NumberedWrite
+from stele.model.operations import Operation
 from stele.model.predicates import CellSpec, ReadSpec, ScanSpec
 from stele.model.ranges import EVERYTHING, RowRange
 from stele.model.row import RowCells
@@ -294,6 +295,9 @@ class Backend(Protocol):
 
     def status(self) -> dict[str, Any]:
         """Memory, log, cache, sessions and workers in numbers."""
+
+    def operations(self) -> tuple[Operation, ...]:
+        """What the owner of the tables does now, and has done lately, in the order of beginning."""
 
     def close(self) -> None:
         """Finish what is under way, make everything durable, let go of the directory."""

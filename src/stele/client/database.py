@@ -15,6 +15,7 @@ from stele.client.table import Table
 from stele.client.table_core import TableCore, listed, text
 from stele.client.waiting import ClientWorld, Timeout, timeout_us
 from stele.errors import InvalidArgument
+from stele.model.operations import Operation
 from stele.model.schema import Schema
 from stele.model.schema_changes import alter
 
@@ -149,6 +150,15 @@ class Database(Closing):
         """Memory, log, cache, sessions and workers in numbers."""
         self._handle.check()
         return self._backend.status()
+
+    def operations(self) -> tuple[Operation, ...]:
+        """Flushes, compactions, splits, imports and other work beside answering: what runs now, and
+        the latest that have ended, in the order in which they began.
+
+        The process that owns the directory remembers them; the next one begins anew.
+        """
+        self._handle.check()
+        return self._backend.operations()
 
     def close(self) -> None:
         """Make everything durable and let go of the directory. Harmless when closed already."""

@@ -12,6 +12,7 @@ from stele.client.remote_reads import PointReader
 from stele.client.remote_table import Described, RemoteTable
 from stele.client.remote_writes import WriteQueue
 from stele.client.waiting import TIMEOUT_US_DEFAULT
+from stele.model.operations import Operation
 from stele.model.schema import Schema
 from stele.model.schema_json import schema_from_json, schema_to_json
 from stele.protocol import tables as protocol
@@ -87,6 +88,10 @@ class RemoteBackend:
     def status(self) -> dict[str, Any]:
         """What the store says of itself."""
         return self._ask(protocol.STATUS, protocol.Nothing()).values
+
+    def operations(self) -> tuple[Operation, ...]:
+        """What the owner does and has done."""
+        return self._ask(protocol.OPERATIONS, protocol.Nothing()).operations
 
     def close(self) -> None:
         """Wait for what is on its way, then let go of the connection; the store stays open."""

@@ -32,6 +32,8 @@ from stele.errors import (
     TableNotFound,
     Unavailable,
 )
+from stele.model.column_set import ColumnSet
+from stele.model.operations import Operation, OperationKind
 from stele.model.ranges import RowRange, check_row
 from stele.model.schema import Schema
 from stele.model.schema_json import schema_from_json, schema_to_json
@@ -78,6 +80,7 @@ class EmbeddedBackend:
     def __init__(self, store: Store, path: str = ""):
         """``path`` is where other processes find the directory."""
         self.store = store
+        self._during = store.operations.during
         self.reads = ActiveReads(store.world.clock)
         self._numbers = itertools.count(1)
         self._catalog = CatalogLock(store.world.clock)
@@ -145,7 +148,8 @@ class EmbeddedBackend:
         self.check_open()
         _check_name(name)
         borders = sorted({check_row(row) for row in splits})
-        with self._catalog_changes(self._turn(timeout_us)):
+        turn = self._turn(timeout_us)
+        with self._during(OperationKind.CREATE, name), self._catalog_changes(turn):
             self._check_free(name)
             table = self.store.coordination.new_table_id()
             configs = self._first_configs(table, borders)
@@ -194,8 +198,14 @@ class EmbeddedBackend:
             new = msgspec.structs.replace(
                 record, schema=schema_to_json(schema).decode(), schema_version=schema.version
             )
-            groups = tuple((g.name, schema.column_set(g)) for g in schema.stored_groups)
-            with self.jobs.layout_changes(self.store.user.table(record.id), turn):
+            groups = _groups(schema)
+            regroups = groups != _groups(table.schema)
+            kind = OperationKind.REGROUP if regroups else OperationKind.ALTER
+            detail = f"schema version {schema.version}"
+            with (
+                self._during(kind, name, detail=detail),
+                self.jobs.layout_changes(self.store.user.table(record.id), turn),
+            ):
                 self.store.coordination.replace_table(new, record.schema_version)
                 try:
                     table.change(Regroup(groups), schema)
@@ -211,7 +221,7 @@ class EmbeddedBackend:
         """Stop serving a table. Its files stay until it is forgotten, so it can come back."""
         self.check_open()
         turn = self._turn(timeout_us)
-        with self._catalog_changes(turn):
+        with self._during(OperationKind.DROP, name), self._catalog_changes(turn):
             record = self._record(name)
             state = self.store.user.table(record.id)
             with self._without_writes(state):
@@ -241,7 +251,8 @@ class EmbeddedBackend:
 
     def undrop_table(self, name: str, *, timeout_us: int = TIMEOUT_US_DEFAULT) -> EmbeddedTable:
         self.check_open()
-        with self._catalog_changes(self._turn(timeout_us)):
+        turn = self._turn(timeout_us)
+        with self._during(OperationKind.UNDROP, name), self._catalog_changes(turn):
             self._check_free(name)
             dropped = [
                 record
@@ -290,7 +301,8 @@ class EmbeddedBackend:
         self.check_open()
         _check_name(new_name)
         turn = self._turn(timeout_us)
-        with self._catalog_changes(turn):
+        clones = self._during(OperationKind.CLONE, name, detail=f"as {new_name}")
+        with clones, self._catalog_changes(turn):
             self._check_free(new_name)
             state = self.store.user.table(self._record(name).id)
             self.jobs.flush_all(state, turn)
@@ -389,6 +401,10 @@ class EmbeddedBackend:
             "error": None if error is None else str(error),
         }
 
+    def operations(self) -> tuple[Operation, ...]:
+        self.check_open()
+        return self.store.operations.listed()
+
     def close(self) -> None:
         with self._catalog.lock:
             if self._closed:
@@ -408,6 +424,11 @@ class EmbeddedBackend:
                     self.jobs.flush(state)
                 except SteleError:
                     return
+
+
+def _groups(schema: Schema) -> tuple[tuple[str, ColumnSet], ...]:
+    """What references are cut along."""
+    return tuple((group.name, schema.column_set(group)) for group in schema.stored_groups)
 
 
 def _schema(record: TableRecord) -> Schema:

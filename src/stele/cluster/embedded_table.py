@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ from stele.coordination.records import LeaseRecord
 from stele.errors import Conflict, InvalidArgument, NotFound
 from stele.model.mutations import MutationBatch
 from stele.model.numbered_writes import LastWrite, NumberedWrite
+from stele.model.operations import OperationKind
 from stele.model.predicates import CellSpec, ReadSpec, ScanSpec
 from stele.model.ranges import EVERYTHING, RowRange, check_row
 from stele.model.row import RowCells
@@ -32,6 +34,7 @@ from stele.tablet.changes import (
 from stele.tablet.config import ConfigEdit, TabletConfig
 from stele.tablet.horizon import check_readable
 from stele.tablet.import_gate import WAIT_US_DEFAULT, await_import
+from stele.tablet.operations import RunningOperation
 from stele.tablet.pending import KnownCommit, PendingCommit
 from stele.tablet.point_reads import PointReads
 from stele.tablet.read_sources import missing_file
@@ -261,7 +264,7 @@ class EmbeddedTable:
             lower, upper = new_id(self._state), new_id(self._state)
             return SplitTablet(config.id, row, lower, upper, protected=True)
 
-        self._change_layout(plan)
+        self._change_layout(OperationKind.SPLIT, row, plan)
 
     def join(self, row: bytes) -> None:
         check_row(row)
@@ -274,20 +277,28 @@ class EmbeddedTable:
                 raise InvalidArgument(f"no tablet of table {self.name!r} begins at row {row!r}")
             return JoinTablets(lower.id, upper.id, self._backend.new_tablet_id(self._state))
 
-        self._change_layout(plan)
+        self._change_layout(OperationKind.JOIN, row, plan)
 
-    def _change_layout(self, plan: Callable[[], ConfigChange | None]) -> None:
+    def _change_layout(
+        self, kind: OperationKind, row: bytes, plan: Callable[[], ConfigChange | None]
+    ) -> None:
         """Plan, save and show a change, again if it collided with another."""
         self._backend.check_open()
-        for _ in range(LAYOUT_TRIES_MAX):
-            with self._backend.jobs.layout_changes(self._state):
-                change = plan()
-                if change is None:
+        with self._during(kind, detail=f"at {row!r}") as operation:
+            for _ in range(LAYOUT_TRIES_MAX):
+                with self._backend.jobs.layout_changes(self._state):
+                    change = plan()
+                    if change is None:
+                        operation.dismiss()
+                        return
+                    answer = self.change(change)
+                if isinstance(answer, ConfigEdit):
                     return
-                answer = self.change(change)
-            if isinstance(answer, ConfigEdit):
-                return
-        raise Conflict(f"the tablets of {self.name!r} keep changing: {answer}")
+            raise Conflict(f"the tablets of {self.name!r} keep changing: {answer}")
+
+    def _during(self, kind: OperationKind, detail: str) -> AbstractContextManager[RunningOperation]:
+        """An operation on this table, for operators to see."""
+        return self._engine.operations.during(kind, self.name, detail=detail)
 
     def change(self, change: ConfigChange, schema: Schema | None = None) -> ConfigEdit | Refused:
         """Make a change of configs and wait until it is durable and shown."""
@@ -317,14 +328,15 @@ class EmbeddedTable:
         No txn gives one answer before and another one after: reads as old as what was there when
         the cut was shown are refused from that moment on, and after a restart.
         """
-        self.flush()
         state = self._state
-        with self._backend.jobs.layout_changes(state):
-            self.change(TruncateRows(rows, self._engine.advance_clock().wait()))
-            self.change(RaiseFloor(rows, state.history_floor))
-        # The next txn reaches the floor, however far our wall clock is behind: reads of now are
-        # allowed again.
-        self._engine.advance_clock().wait()
+        with self._during(OperationKind.TRUNCATE, detail=f"rows {rows}"):
+            self.flush()
+            with self._backend.jobs.layout_changes(state):
+                self.change(TruncateRows(rows, self._engine.advance_clock().wait()))
+                self.change(RaiseFloor(rows, state.history_floor))
+            # The next txn reaches the floor, however far our wall clock is behind: reads of now
+            # are allowed again.
+            self._engine.advance_clock().wait()
 
     # Snapshots.
 
@@ -406,11 +418,12 @@ class EmbeddedTable:
     def snapshot(self, name: str) -> int:
         self._backend.check_open()
         store = self._backend.store
-        self._engine.advance_clock().wait()
-        txn = self._engine.durable_txn
-        now = store.world.clock.now_us()
-        lease = LeaseRecord(self._lease(name), self.id, txn, store.meta.durable_txn, None, now)
-        store.coordination.grant_lease(lease)
+        with self._during(OperationKind.SNAPSHOT, detail=name):
+            self._engine.advance_clock().wait()
+            txn = self._engine.durable_txn
+            now = store.world.clock.now_us()
+            lease = LeaseRecord(self._lease(name), self.id, txn, store.meta.durable_txn, None, now)
+            store.coordination.grant_lease(lease)
         return txn
 
     def drop_snapshot(self, name: str) -> None:

@@ -20,6 +20,7 @@ from stele.cluster.root_of_trust import RootOfTrust, open_root
 from stele.coordination.records import SessionRecord, TableRecord, TableState
 from stele.env.ports import FileLock
 from stele.errors import NotFound, SteleError, TabletNotServing, Unavailable
+from stele.model.operations import OperationKind
 from stele.model.ranges import RowRange
 from stele.model.schema_json import schema_from_json
 from stele.storage.block_cache import BlockCache
@@ -33,6 +34,7 @@ from stele.tablet.gc import GcFacts, choose_garbage, delete_garbage, empty_trash
 from stele.tablet.imports import running_tokens, settled
 from stele.tablet.meta_rows import check_tiling
 from stele.tablet.meta_table import META0, META1, META_SCHEMA, MetaConfigs, MetaTable
+from stele.tablet.operations import OperationLog, RunningOperation
 from stele.tablet.options import EngineOptions
 from stele.tablet.recovery import LostTable, log_directories, recover
 from stele.tablet.split_policy import SizeLimits
@@ -63,6 +65,7 @@ class Store:
     meta0: MetaTable
     meta1: MetaTable
     user: Engine
+    operations: OperationLog
     closed: bool = False
     leasing: Lock = field(default_factory=Lock)
     """Held while leases and META are read together, or a lease is granted; see ``Pins``."""
@@ -86,6 +89,10 @@ class Store:
         ``at_once`` deletes new garbage as well: the trash is for mistakes, and a full disk, where
         not even a name may fit any more, is worse than those.
         """
+        with self.operations.during(OperationKind.COLLECTION) as operation:
+            return self._collect(operation, at_once=at_once)
+
+    def _collect(self, operation: RunningOperation, *, at_once: bool) -> list[str]:
         self._check_meta_is_known()
         live = {engine.session: engine.fragments.low_water() for engine in (self.meta, self.user)}
         importing = running_tokens(self.coordination.jobs())
@@ -94,7 +101,7 @@ class Store:
         with self.leasing:
             referenced = {name for config in self._all_configs() for name in config.files()}
             referenced |= {name for lease in self.coordination.leases() for name in lease.files}
-        empty_trash(self.world.files)
+        deleted = len(empty_trash(self.world.files))
         garbage = choose_garbage(GcFacts(files, referenced, live, importing))
         for engine in (self.meta, self.user):
             engine.fragments.forget(garbage)
@@ -102,6 +109,10 @@ class Store:
             delete_garbage(self.world.files, directory, garbage)
         else:
             move_to_trash(self.world.files, directory, garbage)
+        if not garbage and not deleted:
+            operation.dismiss()
+        done = "deleted" if at_once else "moved to the trash"
+        operation.detail(f"{len(garbage)} files {done}, {deleted} deleted from the trash")
         return garbage
 
     def _check_meta_is_known(self) -> None:
@@ -162,9 +173,11 @@ def _open_engines(
     dead = coordination.sessions()
     session = coordination.open_session(owner, world.clock.now_us())
     name = session_name(session)
-    meta, meta0, meta1 = open_meta(world, name)
-    user = _open_user(world, options, name, meta1, coordination)
-    store = Store(world, lock, coordination, session, meta, meta0, meta1, user)
+    log = OperationLog(world.clock)
+    with log.during(OperationKind.RECOVERY) as operation:
+        meta, meta0, meta1 = open_meta(world, name, operations=log)
+        user = _open_user(world, options, name, meta1, coordination, operation, log)
+    store = Store(world, lock, coordination, session, meta, meta0, meta1, user, log)
     _remove_old_logs(store)
     for record in dead:
         coordination.close_session(record.id)
@@ -194,7 +207,10 @@ def _new_log(world: World, session: str) -> str:
 
 
 def open_meta(
-    world: World, session: str, mend: ConfigEdit = NO_EDIT
+    world: World,
+    session: str,
+    mend: ConfigEdit = NO_EDIT,
+    operations: OperationLog | None = None,
 ) -> tuple[Engine, MetaTable, MetaTable]:
     """META0 from the root file, META1 from META0; ``mend`` changes tablets of META1 in between."""
     epoch = epoch_of(session)
@@ -215,6 +231,7 @@ def open_meta(
         start_txn=recovered.clock,
         configs=configs_of_meta,
         options=META_OPTIONS,
+        operations=operations,
     )
     engine.add_table(META0, META0, META_SCHEMA, meta0_configs)
     meta0 = MetaTable(engine, META0)
@@ -251,6 +268,8 @@ def _open_user(
     session: str,
     meta1: MetaTable,
     coordination: RootOfTrust,
+    recovery: RunningOperation,
+    operations: OperationLog,
 ) -> Engine:
     lost = lost_tables(meta1, coordination)
     log = _new_log(world, session)
@@ -258,6 +277,7 @@ def _open_user(
     with fragments.writing() as files:
         tables = [table for _, table in lost]
         recovered = recover(world.files, files, tables, log=log, sealer=session)
+        recovery.account(cells=recovered.cells, bytes_out=recovered.size_bytes)
         epoch = epoch_of(session)
         configs = {name: owned(of_one, epoch) for name, of_one in recovered.configs.items()}
         meta1.save_now(
@@ -274,6 +294,7 @@ def _open_user(
         start_txn=recovered.clock,
         configs=meta1,
         options=options,
+        operations=operations,
     )
     for record, table in lost:
         engine.add_table(record.id, record.name, table.schema, configs[record.id])

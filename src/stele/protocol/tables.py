@@ -17,6 +17,7 @@ import msgspec
 
 from stele.model.limits import SCHEMA_BYTES_MAX, SPEC_BYTES_MAX
 from stele.model.mutations import Record
+from stele.model.operations import Operation
 from stele.model.predicates import CellSpec, ReadSpec, ScanSpec
 from stele.model.ranges import RowRange
 from stele.model.row import PackedCell
@@ -93,6 +94,12 @@ class StoreStatus(msgspec.Struct, frozen=True):
     """What the store says of itself."""
 
     values: dict[str, Any]
+
+
+class Operations(msgspec.Struct, frozen=True):
+    """What the owner does now, and has done lately."""
+
+    operations: tuple[Operation, ...]
 
 
 # ---- one table -----------------------------------------------------------------------------
@@ -316,6 +323,9 @@ CLONE = TABLES.unary("clone", 8, request=NewName, response=TableDescription, per
 STATUS = TABLES.unary("status", 9, request=Nothing, response=StoreStatus, permission=MAY_READ)
 DESCRIBE = TABLES.unary(
     "describe", 10, request=TableId, response=TableDescription, permission=MAY_READ
+)
+OPERATIONS = TABLES.unary(
+    "operations", 11, request=Nothing, response=Operations, permission=MAY_READ
 )
 
 READ_POINTS = TABLES.unary(

@@ -39,7 +39,13 @@ from stele.spark.world import files_at, open_database
 from stele.storage.fragment_columns_writer import write_typed_fragment
 from stele.storage.fragment_format import FragmentInfo
 from stele.storage.fragment_options import FragmentOptions
-from stele.storage.import_files import ImportTicket, decode_files, encode_files, writer_names
+from stele.storage.import_files import (
+    RESTORE_JOB,
+    ImportTicket,
+    decode_files,
+    encode_files,
+    writer_names,
+)
 from stele.storage.plan_reader import PlanReader
 from stele.storage.read_plan import ReadPlan, decode_plan, encode_plan
 from stele.storage.references import IMPORT_TXN
@@ -112,7 +118,7 @@ def restore(spark: Any, path: str, database: Database | str, name: str) -> Resto
 
 def _restore(spark: Any, plan: ReadPlan, table: Table) -> Restored:
     """Fill an empty table."""
-    job, backend = f"restore-{uuid.uuid4().hex}", table.core.backend
+    job, backend = f"{RESTORE_JOB}{uuid.uuid4().hex}", table.core.backend
     with begun_job(table, job, parse_duration(LEASE_DEFAULT, "lease")) as ticket:
         answers = _run(spark, make_restores(plan, ticket), run_restores)
         files = [file for answer in answers for file in decode_files(answer)]

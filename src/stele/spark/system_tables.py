@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 
 from stele.client.database import Database
@@ -119,6 +120,16 @@ def jobs(database: Database) -> Iterator[Line]:
         }
 
 
+def operations(database: Database) -> Iterator[Line]:
+    """What the owner of the directory does now, and has done lately."""
+    for operation in database.operations():
+        yield {
+            **msgspec.structs.asdict(operation),
+            "operation_id": operation.id,
+            "tablet_id": operation.tablet,
+        }
+
+
 SYSTEM_TABLES: dict[str, tuple[Callable[[Database], Iterator[Line]], dict[str, pa.DataType]]] = {
     "tables": (
         tables,
@@ -185,6 +196,23 @@ SYSTEM_TABLES: dict[str, tuple[Callable[[Database], Iterator[Line]], dict[str, p
             "created_us": _NUMBER,
             "expires_us": _NUMBER,
             "txn": _NUMBER,
+        },
+    ),
+    "operations": (
+        operations,
+        {
+            "operation_id": _NUMBER,
+            "kind": _TEXT,
+            "table": _TEXT,
+            "tablet_id": _TEXT,
+            "detail": _TEXT,
+            "state": _TEXT,
+            "started_us": _NUMBER,
+            "ended_us": _NUMBER,
+            "bytes_in": _NUMBER,
+            "bytes_out": _NUMBER,
+            "cells": _NUMBER,
+            "error": _TEXT,
         },
     ),
 }

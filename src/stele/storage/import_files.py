@@ -21,6 +21,9 @@ from stele.storage.fragment_name import NameSequence, parse_fragment_name
 JOB_BYTES_MAX = 200
 """A name that people can read; it is part of keys in META and in the metastore."""
 
+RESTORE_JOB = "restore-"
+"""What the names of jobs begin with that bring back a backup."""
+
 FileList = tuple[FragmentInfo, ...]
 
 

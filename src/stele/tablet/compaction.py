@@ -18,17 +18,19 @@ from stele.kernels.block import Block
 from stele.kernels.compact import CompactionPlan
 from stele.kernels.sources import Source
 from stele.model.groups import HIDDEN_GROUP, Group
+from stele.model.operations import OperationKind
 from stele.model.ranges import RowRange
 from stele.storage.compaction_merge import compacted
 from stele.storage.group_merge import fragment_options
 from stele.storage.reference_streams import runs
 from stele.storage.references import Reference, References, file_references
-from stele.tablet.changes import ReplaceReferences
+from stele.tablet.changes import Refused, ReplaceReferences
 from stele.tablet.compaction_policy import CompactionChoice, SourceFacts, choose_compaction
 from stele.tablet.config import ConfigEdit, TabletConfig
 from stele.tablet.config_writer import Answer
 from stele.tablet.engine import Engine
 from stele.tablet.fragment_store import FragmentStore, PendingFiles
+from stele.tablet.operations import RunningOperation
 from stele.tablet.parallel import cut, write_parts
 from stele.tablet.read_sources import stream_sources
 from stele.tablet.restrictions import group_references
@@ -39,6 +41,8 @@ AFTER_FRAGMENTS = declare("tablet.compaction.after_fragments")
 
 RUN_FILE_BYTES_MIN = 4 << 20
 """Files of this size are worth opening on their own, even if they continue one another."""
+
+GIVEN_UP = "the store is being closed: the compaction was given up"
 
 CompactionDone = Callable[[SteleError | None], None]
 
@@ -62,6 +66,7 @@ class Compaction:
     is_cancelled: Callable[[], bool] = _never
     """Asked before each block: a compaction can be done again, a closing store should not wait."""
     files: PendingFiles | None = None
+    operation: RunningOperation | None = None
     horizon: int = 0
     settled_txn: int = 0
     """Up to here everything there was at the start is in files."""
@@ -77,6 +82,13 @@ class Compaction:
             self.config = current
             self.settled_txn = self.state.settled_txn
             self.state.compacting.add(self.config.id)
+        self.operation = self.engine.operations.begin(
+            OperationKind.COMPACTION,
+            self.state.name,
+            self.config.id,
+            detail=f"group {self.group}",
+            bytes_in=sum(reference.file.total_bytes for reference in self.inputs),
+        )
         self.engine.world.tasks.spawn(f"compact {self.config.id}", self.run)
         return True
 
@@ -117,6 +129,8 @@ class Compaction:
             self._end(written)
             return
         failpoint(AFTER_FRAGMENTS)
+        assert self.operation is not None
+        self.operation.wrote(reference.file for reference in written)
         change = ReplaceReferences(self.config.id, self.inputs, written)
         self.engine.change(self.state, change, self._answered)
 
@@ -133,7 +147,7 @@ class Compaction:
         columns = schema.column_set(group)
         for block in compacted(self.inputs, rows, columns, plan, stream_of):
             if self.is_cancelled():
-                raise Unavailable("the store is being closed: the compaction was given up")
+                raise Unavailable(GIVEN_UP)
             yield block
 
     def _answered(self, answer: Answer) -> None:
@@ -141,15 +155,29 @@ class Compaction:
         if isinstance(answer, ConfigEdit):
             names = {part.file.name for part in file_references(self.inputs)}
             self.engine.fragments.forget(self.state.layout.graph.unneeded(names))
+        if isinstance(answer, Refused):
+            assert self.operation is not None
+            self.operation.cancelled(answer.reason)
         self._end(answer if isinstance(answer, SteleError) else None)
 
     def _end(self, error: SteleError | None) -> None:
         assert self.files is not None
         self.files.settle()
+        self._report(error)
         with self.engine.lock:
             self.state.compacting.discard(self.config.id)
             self.engine.work_ended.notify_all()
         self.done(error)
+
+    def _report(self, error: SteleError | None) -> None:
+        """Say how the operation ended, unless it was refused, which has been said."""
+        assert self.operation is not None
+        if error is None:
+            self.operation.done()
+        elif isinstance(error, Unavailable) and self.is_cancelled():
+            self.operation.cancelled(GIVEN_UP)
+        else:
+            self.operation.failed(error)
 
 
 def _stream(store: FragmentStore, reference: Reference) -> Iterator[Source]:

@@ -38,6 +38,7 @@ from stele.tablet.config_writer import Answer, Change, ConfigWriter
 from stele.tablet.events import TabletEvents
 from stele.tablet.fragment_store import FragmentStore
 from stele.tablet.in_memory import InMemoryGroups
+from stele.tablet.operations import OperationLog
 from stele.tablet.options import EngineOptions
 from stele.tablet.pending import KnownCommit, PendingCommit
 from stele.tablet.range_map import RangeMap
@@ -67,8 +68,12 @@ class Engine:
         start_txn: int,
         configs: ConfigStore,
         options: EngineOptions,
+        operations: OperationLog | None = None,
     ):
-        """``start_txn`` is above everything any earlier owner of the tablets has committed."""
+        """``start_txn`` is above everything any earlier owner of the tablets has committed.
+
+        ``operations`` may be shared with other engines of the same owner.
+        """
         self.world = world
         self.options = options
         self.session = session
@@ -77,6 +82,7 @@ class Engine:
         self.work_ended = threading.Condition(self.lock)
         """Notified whenever a flush, a compaction or a change of layout has ended."""
         self.events = TabletEvents()
+        self.operations = operations or OperationLog(world.clock)
         self.fragments = FragmentStore(world.files, session, BlockCache(options.cache_bytes))
         self.config_writer = ConfigWriter(configs, self._configs_of)
         self.in_memory = InMemoryGroups(self.fragments, world.tasks)

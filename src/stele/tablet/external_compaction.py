@@ -32,6 +32,7 @@ from stele.errors import Conflict, InvalidArgument, NotFound
 from stele.kernels.compact import CompactionPlan
 from stele.model.cells import TIMESTAMP_MAX
 from stele.model.column_set import ColumnSet
+from stele.model.operations import OperationKind
 from stele.model.ranges import RowRange
 from stele.model.schema import Schema
 from stele.model.schema_json import schema_to_json
@@ -156,10 +157,20 @@ class ExternalCompactions:
         with self.undisturbed():
             self.engine.table(state.id)  # it may have been dropped meanwhile
             self._check_running(state, job, token)
-            for unit in units:
-                self._check_files(state, token, unit)
-            failpoint(AFTER_CHECK)
-            return tuple(self._swap(state, unit) for unit in units)
+            with self.engine.operations.during(
+                OperationKind.COMPACTION, state.name, detail=f"job {job}"
+            ) as operation:
+                inputs = {ref.file for unit in units for ref in unit.inputs}
+                operation.account(bytes_in=sum(file.total_bytes for file in inputs))
+                operation.wrote(info for unit in units for info in unit.outputs)
+                for unit in units:
+                    self._check_files(state, token, unit)
+                failpoint(AFTER_CHECK)
+                outcomes = tuple(self._swap(state, unit) for unit in units)
+                lost = [reason for outcome in outcomes for reason in outcome.lost]
+                if lost and not any(outcome.swapped for outcome in outcomes):
+                    operation.cancelled(lost[0])
+                return outcomes
 
     def _check_running(self, state: TableState, job: str, token: str) -> None:
         found = next((one for one in self.jobs.jobs(state.id) if one.name == job), None)

@@ -15,6 +15,7 @@ from stele.env.failpoints import declare, failpoint
 from stele.errors import SteleError
 from stele.kernels.block import Block
 from stele.kernels.search import slice_rows
+from stele.model.operations import OperationKind
 from stele.model.ranges import RowRange
 from stele.storage.group_merge import write_groups
 from stele.storage.memory_table import FlushSet
@@ -25,6 +26,7 @@ from stele.tablet.config_writer import Answer
 from stele.tablet.engine import Engine
 from stele.tablet.fragment_store import PendingFiles
 from stele.tablet.log_release import release_log
+from stele.tablet.operations import RunningOperation
 from stele.tablet.parallel import halves, write_parts
 from stele.tablet.table_state import TableState
 
@@ -42,6 +44,7 @@ class Flush:
     done: FlushDone
     memory: FlushSet | None = None
     files: PendingFiles | None = None
+    operation: RunningOperation | None = None
 
     @staticmethod
     def start(engine: Engine, state: TableState, done: FlushDone) -> bool:
@@ -58,6 +61,9 @@ class Flush:
             if flush.memory is None:
                 return False
             state.flushing = True
+        flush.operation = engine.operations.begin(
+            OperationKind.FLUSH, state.name, bytes_in=flush.memory.size_bytes
+        )
         engine.world.tasks.spawn(f"flush {state.name}", flush.run)
         return True
 
@@ -80,6 +86,8 @@ class Flush:
             return
         failpoint(AFTER_FRAGMENTS)
         assert self.memory is not None
+        assert self.operation is not None
+        self.operation.wrote(reference.file for reference in written)
         removed = self.state.layout.schema.removed
         dropped = _span(self.memory.blocks()) if removed else None
         change = AddFlush(written, self.memory.txn, dropped)
@@ -97,8 +105,10 @@ class Flush:
     def _saved(self, answer: Answer) -> None:
         if isinstance(answer, ConfigEdit):
             assert self.files is not None
+            assert self.operation is not None
             self.files.settle()
             release_log(self.engine)
+            self.operation.done()
             self.done(None)
         else:
             assert isinstance(answer, SteleError), "a flush always fits"
@@ -107,11 +117,13 @@ class Flush:
     def _give_up(self, error: SteleError) -> None:
         assert self.memory is not None
         assert self.files is not None
+        assert self.operation is not None
         with self.engine.lock:
             self.state.memory.abandon_flush(self.memory)
             self.state.flushing = False
             self.engine.work_ended.notify_all()
         self.files.settle()
+        self.operation.failed(error)
         self.done(error)
 
 

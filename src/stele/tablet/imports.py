@@ -28,8 +28,9 @@ from stele.coordination.records import JobRecord, JobState
 from stele.env.failpoints import declare, failpoint
 from stele.errors import Conflict, InvalidArgument, NotFound, SteleError
 from stele.model.cells import ROW_ERASURE_FAMILY
+from stele.model.operations import OperationKind
 from stele.storage.fragment_format import FragmentInfo
-from stele.storage.import_files import ImportTicket, check_job, token_of
+from stele.storage.import_files import RESTORE_JOB, ImportTicket, check_job, token_of
 from stele.storage.references import IMPORT_TXN, Reference, References
 from stele.tablet.changes import EndImport, PrepareImport, into_groups, without_import
 from stele.tablet.config import TabletConfig
@@ -54,6 +55,7 @@ class Imports:
 
     def __init__(self, engine: Engine, coordination: Jobs, location: str):
         self._engine = engine
+        self._operations = engine.operations
         self._coordination = coordination
         self._location = location
 
@@ -135,12 +137,21 @@ class Imports:
         held = self._held(state, job, token)
         if held.state is JobState.ABORTED:
             raise Conflict(f"job {job!r} was given up: run it again")
-        if held.state is JobState.RUNNING:
+        if held.state is JobState.COMMITTED:
+            self._show(state, held)
+            return held.txn
+        with self._operations.during(_kind(job), state.name, detail=f"job {job}") as operation:
+            operation.account(
+                bytes_in=sum(info.total_bytes for info in files),
+                cells=sum(info.summary.cells for info in files),
+            )
             references = (*self._checked(state, token, files), *more)
             self._engine.change_and_wait(state, PrepareImport(job, references))
             failpoint(AFTER_PREPARE)
             held = self._decide(state, job, token, replaces)
-        self._show(state, held)
+            self._show(state, held)
+            if not references and not replaces:
+                operation.dismiss()  # the end of a job that brings no files, as of a compaction
         return held.txn
 
     def _checked(self, state: TableState, token: str, files: Sequence[FragmentInfo]) -> References:
@@ -215,12 +226,15 @@ class Imports:
         held = self._held(state, job, token)
         if held.state is JobState.COMMITTED:
             raise Conflict(f"job {job!r} was committed at {held.txn} and cannot be given up")
-        self._abort(state, held)
+        self._abort(state, held, "whoever ran it gave it up")
 
-    def _abort(self, state: TableState, held: JobRecord) -> None:
+    def _abort(self, state: TableState, held: JobRecord, why: str) -> None:
         if held.state is JobState.RUNNING:
             gone = msgspec.structs.replace(held, state=JobState.ABORTED)
             self._coordination.change_job(gone, held)
+            self._operations.begin(
+                _kind(held.name), state.name, detail=f"job {held.name}"
+            ).cancelled(why)
             failpoint(AFTER_ABORT)
         self._engine.change_and_wait(state, EndImport(held.name, None))
 
@@ -252,7 +266,7 @@ class Imports:
         jobs = {job.name: job for job in self._coordination.jobs(state.id)}
         for job in jobs.values():
             if job.state is JobState.RUNNING and job.has_expired(now_us):
-                self._abort(state, job)
+                self._abort(state, job, "nobody renewed it in time")
         hidden = {one.job for config in state.layout.tablets for one in config.imports}
         hidden |= {job.name for job in jobs.values() if _is_pending(state, job)}
         for name in sorted(hidden):
@@ -280,6 +294,10 @@ class Imports:
                 f"another attempt at job {job!r} has begun since: this one can publish nothing"
             )
         return found
+
+
+def _kind(job: str) -> OperationKind:
+    return OperationKind.RESTORE if job.startswith(RESTORE_JOB) else OperationKind.IMPORT
 
 
 def _is_pending(state: TableState, job: JobRecord) -> bool:

@@ -18,8 +18,9 @@ from collections.abc import Callable, Iterable
 
 from stele.env.ports import Timer
 from stele.errors import OutOfSpace, SteleError
+from stele.model.operations import OperationKind
 from stele.storage.references import Reference
-from stele.tablet.changes import JoinTablets, SplitTablet
+from stele.tablet.changes import JoinTablets, Refused, SplitTablet
 from stele.tablet.compaction import Compaction, plan_compaction
 from stele.tablet.config import ConfigEdit, TabletConfig
 from stele.tablet.config_writer import Answer
@@ -326,8 +327,15 @@ class Maintenance:
                 return False
             state.changing_layout = True
         self._begin()
+        kind, tablet = _known_as(change)
+        operation = self.engine.operations.begin(kind, state.name, tablet, detail="by its size")
 
         def done(answer: Answer) -> None:
+            if isinstance(answer, SteleError):
+                operation.failed(answer)
+            elif isinstance(answer, Refused):
+                operation.cancelled(answer.reason)
+            operation.done()
             with self.engine.lock:
                 state.changing_layout = False
                 self.engine.work_ended.notify_all()
@@ -351,6 +359,13 @@ class Maintenance:
             self._running -= 1
             self._compacting -= compactions
             self._idle.notify_all()
+
+
+def _known_as(change: SplitTablet | JoinTablets) -> tuple[OperationKind, str]:
+    """What kind of operation a change is, and the tablet that it begins with."""
+    if isinstance(change, SplitTablet):
+        return OperationKind.SPLIT, change.tablet
+    return OperationKind.JOIN, change.lower
 
 
 def _has_many_runs(state: TableState) -> bool:

@@ -76,6 +76,8 @@ class Recovered:
     configs: Mapping[str, tuple[TabletConfig, ...]]
     clock: int
     cells: int
+    size_bytes: int
+    """Of the files that were written."""
 
 
 def recover(
@@ -109,7 +111,16 @@ def recover(
         name: harvest.lost.adopted(harvest.references, clock, log=log, location=location)
         for name, harvest in harvests.items()
     }
-    return Recovered(configs, clock, sum(harvest.cells for harvest in harvests.values()))
+    return Recovered(
+        configs,
+        clock,
+        cells=sum(harvest.cells for harvest in harvests.values()),
+        size_bytes=sum(
+            reference.file.total_bytes
+            for harvest in harvests.values()
+            for reference in harvest.references
+        ),
+    )
 
 
 class _Harvest:

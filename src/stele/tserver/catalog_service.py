@@ -36,6 +36,7 @@ class CatalogMethods:
             protocol.CLONE.handled_by(self._clone),
             protocol.STATUS.handled_by(self._status),
             protocol.DESCRIBE.handled_by(self._describe_id),
+            protocol.OPERATIONS.handled_by(self._operations),
         )
 
     async def _list(
@@ -107,6 +108,11 @@ class CatalogMethods:
 
     async def _status(self, _context: Context, _request: protocol.Nothing) -> protocol.StoreStatus:
         return protocol.StoreStatus(await self._workers.run(self._backend.status))
+
+    async def _operations(
+        self, _context: Context, _request: protocol.Nothing
+    ) -> protocol.Operations:
+        return protocol.Operations(await self._workers.run(self._backend.operations))
 
     async def _describe_id(
         self, _context: Context, request: protocol.TableId
