@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 
 from stele import errors
 from stele.client.table import Table
-from stele.errors import SteleError
+from stele.errors import SteleError, Unavailable
 from stele.spark.pinning import KEEPER, HeldPin
 from stele.storage.import_files import ImportTicket
 
+_SPARKS = frozenset({"pyspark", "py4j"})
 _OURS = re.compile(r"stele\.errors\.(\w+): (.*)")
 
 
@@ -33,20 +34,36 @@ def begun_job(handle: Table, job: str, ttl_us: int) -> Iterator[ImportTicket]:
     if ticket.txn is None:
         KEEPER.hold(HeldPin(name, ttl_us, renew, give_up))
     try:
-        yield ticket
-    except Exception as error:
+        with told(f"job {job!r} of table {handle.name!r} is not done"):
+            yield ticket
+    except Exception:
         give_up()
-        raise_ours(error)
         raise
     finally:
         KEEPER.forget(name)
 
 
-def raise_ours(error: Exception) -> None:
-    """Raise the sentence of ours that Spark has wrapped into its own, if there is one."""
-    ours = said_by_us(error)
-    if ours is not None:
-        raise ours from error
+@contextmanager
+def told(what: str) -> Iterator[None]:
+    """Let Spark's failures be one sentence of ours: the one it has wrapped, or ``what`` and why."""
+    try:
+        yield
+    except SteleError:
+        raise
+    except Exception as error:
+        said = said_by_us(error)
+        if said is None and is_sparks(error):
+            reason = cause(str(error))
+            said = Unavailable(f"{what}, and can be run again: Spark says {reason}")
+        if said is None:
+            raise
+        raise said from error
+
+
+def is_sparks(error: Exception) -> bool:
+    """Whether Spark, or what connects us to its JVM, has made an error."""
+    packages = (kind.__module__.partition(".")[0] for kind in type(error).__mro__)
+    return not _SPARKS.isdisjoint(packages)
 
 
 def said_by_us(error: Exception) -> SteleError | None:
@@ -61,7 +78,18 @@ def said_by_us(error: Exception) -> SteleError | None:
 
 
 def cause(reason: str) -> str:
-    """The line of a Java stack that says what happened: the innermost cause, or the first."""
+    """The line of a stack that tells what happened: what Python raised, or Java's innermost."""
     lines = reason.strip().splitlines()
     causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
-    return [*lines[:1], *causes][-1]
+    return [*lines[:1], *causes, *_raised(lines)][-1]
+
+
+def _raised(lines: Iterable[str]) -> Iterator[str]:
+    """The lines that end Python's tracebacks."""
+    inside = False
+    for line in lines:
+        if line.endswith("Traceback (most recent call last):"):
+            inside = True
+        elif inside and line and not line[0].isspace():
+            inside = False
+            yield line

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,12 +18,12 @@ import pyarrow as pa
 
 from stele.client.table import Table
 from stele.env.failpoints import declare, failpoint
-from stele.errors import InvalidArgument, SteleError, Unavailable
+from stele.errors import InvalidArgument
 from stele.model.arrow_input import NullRule, encoded_rows
 from stele.model.durations import parse_duration
 from stele.model.schema import Schema
 from stele.model.schema_json import schema_from_json, schema_to_json
-from stele.spark.jobs import begun_job, cause, said_by_us
+from stele.spark.jobs import begun_job
 from stele.spark.load_columns import LoadColumns, cell_columns, load_columns, quoted
 from stele.spark.load_cuts import Splits, find_cuts
 from stele.spark.load_progress import Show, Watch, chosen_show, row_counter
@@ -113,7 +112,7 @@ def bulk_load(
                 return Report(ticket.job, ticket.txn, done_before=True)
             failpoint(AFTER_BEGIN)
             counter = row_counter(spark)
-            with Watch(show, ticket, counter).shown() as watch, _told(ticket.job, handle.name):
+            with Watch(show, ticket, counter).shown() as watch:
                 frame = _canonical(df, schema, columns)
                 cuts = find_cuts(frame, handle, splits, parallelism(spark))
                 watch.loading(cuts.count)
@@ -127,21 +126,6 @@ def bulk_load(
                 watch.done()
     seconds = (CLOCK.monotonic_us() - started) / 1e6
     return _report(ticket, txn, lines, files, seconds)
-
-
-@contextmanager
-def _told(job: str, table: str) -> Iterator[None]:
-    """What Spark says of a failure as one sentence."""
-    try:
-        yield
-    except SteleError:
-        raise
-    except Exception as error:
-        said = said_by_us(error) or Unavailable(
-            f"job {job!r} has loaded nothing into table {table!r}, and can be run again: Spark "
-            f"says {cause(str(error))}"
-        )
-        raise said from error
 
 
 def _report(

@@ -20,7 +20,7 @@ import msgspec
 from stele.env.failpoints import declare, failpoint
 from stele.errors import InvalidArgument
 from stele.spark.addresses import CLUSTER_SCHEME
-from stele.spark.jobs import raise_ours
+from stele.spark.jobs import told
 from stele.spark.reading import parallelism
 from stele.spark.recover_policy import Part, cut_parts, part_bytes
 from stele.spark.recover_samples import sample_log
@@ -68,7 +68,8 @@ def recover(spark: Any, path: str | os.PathLike[str]) -> RecoverReport:
         raise InvalidArgument(f"{place} is a cluster: its servers recover each other's logs")
     with offline_recovery(place) as recovery:
         work = recovery.work
-        lines = _lines(spark, work) if work.pieces else []
+        with told(f"the database in {place!r} is not recovered and as it was"):
+            lines = _lines(spark, work) if work.pieces else []
         facts, references = gathered(work, lines)
         failpoint(AFTER_TASKS)
         txn = recovery.publish(facts, references)
@@ -89,11 +90,7 @@ def recover(spark: Any, path: str | os.PathLike[str]) -> RecoverReport:
 def _lines(spark: Any, work: RecoveryWork) -> list[Any]:
     parts = planned_parts(work, parallelism(spark))
     failpoint(AFTER_PLAN)
-    try:
-        return _run(spark, work, parts)
-    except Exception as error:
-        raise_ours(error)
-        raise
+    return _run(spark, work, parts)
 
 
 def planned_parts(work: RecoveryWork, processors: int) -> list[Part]:

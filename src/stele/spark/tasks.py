@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 import pyarrow as pa
 
+from stele.env.failpoints import declare, failpoint
 from stele.errors import Corruption, InvalidArgument
 from stele.model.schema_json import schema_from_json
 from stele.spark.partition_policy import Piece
@@ -19,6 +20,8 @@ from stele.spark.requests import ReadRequest
 from stele.spark.world import files_at
 from stele.storage.plan_reader import PlanReader
 from stele.storage.read_plan import ReadPlan
+
+AFTER_LINES = declare("spark.read.after_lines")
 
 BATCH_CELLS = 65_536
 """Cells gathered before they are converted: fewer make Spark spend its time between batches."""
@@ -93,6 +96,7 @@ def run_task(data: bytes) -> Iterator[pa.RecordBatch]:
     for cells in gathered(blocks):
         lines = converter.convert(cells)
         yield lines if task.fields is None else lines.select(list(task.fields))
+        failpoint(AFTER_LINES)
 
 
 def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -22,6 +22,7 @@ from stele.spark.write_mutations import LINES, sorted_mutations
 from stele.spark.write_task import WriteTask, WrittenPart, write_files
 from stele.storage.fragment_format import FragmentInfo
 
+AFTER_TASKS = declare("spark.write.after_tasks")
 AFTER_COMMIT = declare("spark.write.after_commit")
 
 MUTATION_BYTES_MAX = 8 << 20
@@ -50,6 +51,7 @@ def commit_parts(
     mutation_bytes_max: int = MUTATION_BYTES_MAX,
 ) -> Committed:
     """Make what tasks have answered part of the table, at one txn; again: nothing more happens."""
+    failpoint(AFTER_TASKS)
     _check_same(handle, task)
     batches = [batch for part in parts if (batch := part.mutations) is not None]
     files = [info for part in parts for info in part.files]

@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pyspark.errors import PySparkRuntimeError
 
 import stele
 from stele.coordination.records import JobState
 from stele.errors import InvalidCells, Unavailable
-from stele.spark.jobs import begun_job, cause, raise_ours, said_by_us
+from stele.spark.jobs import begun_job, cause, said_by_us, told
 from stele.spark.pinning import KEEPER
 
 HOUR_US = 3_600_000_000
@@ -54,11 +55,25 @@ def test_our_sentence_comes_out_of_sparks() -> None:
     assert said_by_us(RuntimeError("stele.errors.NoSuch: x")) is None
     assert said_by_us(RuntimeError("boom")) is None
     assert said_by_us(Unavailable("ours already")) is None
-    with pytest.raises(InvalidCells, match="twice"):
-        raise_ours(wrapped)
+    with pytest.raises(InvalidCells, match="twice"), told("nothing is done"):
+        raise wrapped
+
+
+def test_what_spark_says_is_one_sentence_of_ours() -> None:
+    stack = "Job aborted\n at x\nCaused by: a.B: a worker is gone\n at y"
+    said = "nothing is done, and can be run again: Spark says a.B: a worker is gone"
+    with pytest.raises(Unavailable) as found, told("nothing is done"):
+        raise PySparkRuntimeError(stack)
+    assert str(found.value) == said
+    with pytest.raises(Unavailable, match="ours already"), told("nothing is done"):
+        raise Unavailable("ours already")
+    with pytest.raises(ZeroDivisionError), told("nothing is done"):
+        raise ZeroDivisionError("a mistake of ours stays one")
 
 
 def test_the_innermost_cause_is_what_happened() -> None:
     stack = "Job aborted\n at x\nCaused by: a.B: outer\n at y\nCaused by: c.D: inner\n at z"
     assert cause(stack) == "c.D: inner"
     assert cause("one line") == "one line"
+    python = "Job aborted\nCaused by: a.B: Traceback (most recent call last):\n  File x\n    y()\n"
+    assert cause(f"{python}ValueError: no\n\n\tat org.x\n") == "ValueError: no"
