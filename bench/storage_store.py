@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -23,6 +24,8 @@ from stele.tablet.options import EngineOptions
 
 CACHE_BYTES = 1 << 30
 IN_FLIGHT = 8
+REFUSED_PAUSE_S = 0.001
+"""Asking again at once would take a processor from the flush that is to make room."""
 TABLE = "bench"
 
 
@@ -69,6 +72,8 @@ class Stele:
             except Throttled:
                 if waiting:
                     waiting.popleft().wait()
+                else:
+                    time.sleep(REFUSED_PAUSE_S)
                 continue
             pending.then(lambda _error: None)
             return pending
