@@ -1,10 +1,10 @@
 """Sorting wide rows by key within a bound of memory: sorted runs on disk, merged when read.
 
 Batches are gathered until they reach the bound; then they are sorted and written as one run, an
-Arrow file in a directory of the task. Reading merges the runs a batch of each at a time: everything
-up to the smallest of their last keys can be handed on, sorted. What fits in memory stays there, and
-only its order is computed: rows are moved once, when they are read, a batch at a time.
-It can be read more than once, and of some columns only.
+Arrow file in a directory of the task. Reading merges the runs a batch of each at a time, a few
+megabytes: everything up to the smallest of their last keys can be handed on, sorted. What fits in
+memory stays there, and only its order is computed: rows are moved once, when they are read, a batch
+at a time. It can be read more than once, and of some columns only.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stele.errors import OutOfSpace
+from stele.spark.batch_pieces import PIECE_BYTES_MAX, pieces
 from stele.spark.row_order import row_order
 
 ROW = "row"
@@ -31,7 +32,7 @@ class RowSorter:
 
     directory: str
     batch_rows: int
-    """Rows of a batch that is read: rows of one key are never divided, so it may be more."""
+    """Rows of a batch that is read, fewer if they are large; rows of one key are never divided."""
     memory_bytes_max: int = MEMORY_BYTES_MAX
     rows: int = 0
     names: tuple[str, ...] = ()
@@ -81,7 +82,8 @@ class RowSorter:
         streams = [_run(path, names) for path in self._runs]
         if self._ordered is not None:
             streams.append(self._ordered.slices(names, self.batch_rows))
-        return _whole_keys(_merged(streams))
+        merged = (piece for batch in _merged(streams) for piece in pieces(batch, self.batch_rows))
+        return _whole_keys(merged)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +100,10 @@ class _Ordered:
 
     def slices(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
         chosen = self.batch.select(list(columns))
-        for at in range(0, len(self.order), rows):
-            yield chosen.take(self.order.slice(at, rows))
+        row_bytes = chosen.nbytes // max(1, chosen.num_rows) + 1
+        step = max(1, min(rows, PIECE_BYTES_MAX // row_bytes))
+        for at in range(0, len(self.order), step):
+            yield from pieces(chosen.take(self.order.slice(at, step)), step)
 
 
 def _run(path: str, columns: list[str]) -> Iterator[pa.RecordBatch]:

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stele.errors import OutOfSpace
+from stele.spark.batch_pieces import PIECE_BYTES_MAX
 from stele.spark.row_sorter import RowSorter
 
 
@@ -74,3 +75,15 @@ def test_some_columns_only(tmp_path: Path) -> None:
             sorter.add(batch([(b"%d" % (number * 7 % 3), number)]))
         found = pa.Table.from_batches(sorter.batches(["row"]))
         assert found.to_pydict() == {"row": [b"0", b"1", b"2"]}
+
+
+def test_large_rows_come_a_few_at_a_time(tmp_path: Path) -> None:
+    sorter = RowSorter(str(tmp_path), 100_000, 8 * PIECE_BYTES_MAX)
+    value = bytes(PIECE_BYTES_MAX // 10)
+    rows = [b"%04d" % (n * 61 % 100) for n in range(100)]
+    for row in rows:
+        sorter.add(pa.RecordBatch.from_pydict({"row": [row], "f:v": [value]}))
+    assert len(list(tmp_path.iterdir())) == 1, "and the rest is in memory"
+    found = list(sorter.batches())
+    assert [row.as_py() for one in found for row in one.column("row")] == sorted(rows)
+    assert max(one.nbytes for one in found) <= PIECE_BYTES_MAX
