@@ -13,14 +13,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stele.errors import InvalidCells
-from stele.model.arrays import flatten
 from stele.model.arrow_input import NullRule, encoded_rows, from_cells_table, from_wide_table
 from stele.model.cell_order import sort_cells
-from stele.model.cells import MUTATIONS, ROW_ERASURE_FAMILY, TIMESTAMP_MAX, Op, no_mutations
+from stele.model.cells import no_mutations
 from stele.model.groups import Group
 from stele.model.key_codec import RAW_KEYS
 from stele.model.mutations import stamp
 from stele.model.schema import Schema
+from stele.spark.erasures import WHOLE_ROW, each_once, erasures
 from stele.spark.row_sorter import ROW
 from stele.storage.references import IMPORT_TXN
 
@@ -41,7 +41,7 @@ def group_cells(
     if OP in batch.schema.names:
         deletes = is_delete(batch)
         puts = batch.filter(pc.invert(deletes)).drop_columns([OP])
-        erased = _erasures(batch.filter(deletes))
+        erased = _erased(batch.filter(deletes))
     maps = [name for name in puts.schema.names if name.startswith(FAMILY_MAP)]
     parts = [from_cells_table(_entries(puts, name)) for name in maps]
     wide = puts.drop_columns(maps)
@@ -135,20 +135,7 @@ def is_delete(batch: pa.RecordBatch) -> pa.Array:
     return pc.equal(ops, DELETE)
 
 
-def _erasures(rows: pa.RecordBatch) -> pa.RecordBatch:
+def _erased(rows: pa.RecordBatch) -> pa.RecordBatch:
     """One erasure of each row, up to its timestamp if it has one."""
-    times = pa.array(np.full(rows.num_rows, TIMESTAMP_MAX, np.int64))
-    if TIMESTAMP in rows.schema.names:
-        times = pc.fill_null(rows.column(TIMESTAMP).cast(pa.int64()), TIMESTAMP_MAX)
-    asked = pa.table({ROW: rows.column(ROW), TIMESTAMP: times})
-    once = asked.group_by([ROW, TIMESTAMP]).aggregate([]).combine_chunks()
-    count = once.num_rows
-    empty = pa.array([b""] * count, pa.binary())
-    families = pa.DictionaryArray.from_arrays(
-        pa.array(np.zeros(count, np.int16)), pa.array([ROW_ERASURE_FAMILY], pa.utf8())
-    )
-    ops = pa.array(np.full(count, Op.ERASE_ROW, np.int8))
-    return pa.RecordBatch.from_arrays(
-        [flatten(once.column(ROW)), families, empty, flatten(once.column(TIMESTAMP)), ops, empty],
-        schema=MUTATIONS,
-    )
+    times = rows.column(TIMESTAMP) if TIMESTAMP in rows.schema.names else None
+    return from_cells_table(each_once(erasures(rows.column(ROW), times, WHOLE_ROW)))

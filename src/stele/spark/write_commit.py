@@ -18,7 +18,8 @@ from stele.env.failpoints import declare, failpoint
 from stele.errors import Conflict, SteleError
 from stele.model.numbered_writes import NumberedWrite
 from stele.model.schema import Schema
-from stele.spark.write_mutations import LINES, sorted_mutations
+from stele.spark.erasures import LINES
+from stele.spark.write_mutations import sorted_mutations
 from stele.spark.write_task import WriteTask, WrittenPart, write_files
 from stele.storage.fragment_format import FragmentInfo
 

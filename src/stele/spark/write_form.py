@@ -17,6 +17,7 @@ from stele.errors import InvalidArgument, InvalidCells
 from stele.model.arrow_input import CELL_COLUMNS, NullRule, key_columns
 from stele.model.mutations import MutationBatch
 from stele.model.schema import Schema
+from stele.spark.erasures import ErasedPart
 from stele.spark.load_columns import load_columns
 
 FormKind = Literal["rows", "cells", "deletes"]
@@ -27,14 +28,6 @@ CELL_EXTRAS = ("timestamp", "op", "txn")
 """What lines of cells may have besides; a ``txn`` is ignored, they get a new one."""
 
 ROWS_ONLY = ("row", "family", "timestamp", "op")
-
-
-class ErasedPart(msgspec.Struct, frozen=True):
-    """What goes of a row: all of it, a family or a column, by the op that erases it."""
-
-    family: str
-    qualifier: bytes
-    op: int
 
 
 class WriteForm(msgspec.Struct, frozen=True, kw_only=True):

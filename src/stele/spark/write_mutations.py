@@ -6,9 +6,6 @@ batch in :func:`sorted_mutations`, which refuses what is there twice.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -20,21 +17,10 @@ from stele.model.arrow_input import (
     from_cells_table,
     from_wide_table,
 )
-from stele.model.cells import ROW_ERASURE_FAMILY, TIMESTAMP_MAX, Op
+from stele.model.cells import Op
 from stele.model.schema import Schema
-from stele.spark.write_form import ErasedPart, WriteForm, refused
-
-LINES = pa.schema(
-    [
-        ("row", pa.binary()),
-        ("family", pa.string()),
-        ("qualifier", pa.binary()),
-        ("timestamp", pa.int64()),
-        ("op", pa.int8()),
-        ("value", pa.binary()),
-    ]
-)
-"""``MUTATIONS`` with families as text: pieces of it can be put together and sorted by row."""
+from stele.spark.erasures import LINES, WHOLE_ROW, each_once, erasures
+from stele.spark.write_form import WriteForm, refused
 
 PUT, DELETE = "put", "delete"
 ROW_OPS = {PUT: Op.PUT, DELETE: Op.ERASE_ROW}
@@ -42,7 +28,6 @@ CELL_OPS = {DELETE: Op.ERASE_COLUMN} | {op.name.lower(): op for op in Op}
 """What an op in words means for a cell; numbers are those of the cells format."""
 
 _ROW = "row"
-_WHOLE_ROW = (ErasedPart(ROW_ERASURE_FAMILY, b"", int(Op.ERASE_ROW)),)
 
 
 def mutation_lines(schema: Schema, form: WriteForm, batch: pa.RecordBatch) -> pa.Table:
@@ -51,7 +36,7 @@ def mutation_lines(schema: Schema, form: WriteForm, batch: pa.RecordBatch) -> pa
         return _cell_lines(schema, form, batch)
     rows = encoded_rows(schema, batch, list(form.key))
     if form.kind == "deletes":
-        return _erasures(rows, None, form.erased)
+        return erasures(rows, None, form.erased)
     return _row_lines(schema, form, batch, rows)
 
 
@@ -79,7 +64,7 @@ def _row_lines(schema: Schema, form: WriteForm, batch: pa.RecordBatch, rows: pa.
     ops = _ops(batch.column(form.op), ROW_OPS, rows)
     erased = table.filter(pc.equal(ops, int(Op.ERASE_ROW)))
     times = erased.column(TIMESTAMP_COLUMN) if form.timestamp is not None else None
-    parts = [_erasures(flatten(erased.column(_ROW)), times, _WHOLE_ROW)]
+    parts = [erasures(flatten(erased.column(_ROW)), times, WHOLE_ROW)]
     if form.data:
         puts = table.filter(pc.equal(ops, int(Op.PUT)))
         parts.append(_plain(from_wide_table(schema, puts, row=_ROW, nulls=form.nulls)))
@@ -119,26 +104,6 @@ def _ops(given: pa.Array, words: dict[str, Op], rows: pa.Array) -> pa.Array:
     return numbers.cast(pa.int8())
 
 
-def _erasures(
-    rows: pa.Array, times: pa.ChunkedArray | None, parts: Iterable[ErasedPart]
-) -> pa.Table:
-    """An erasure of each part of each row, up to its timestamp if it has one."""
-    bounds = pa.array(np.full(len(rows), TIMESTAMP_MAX, np.int64))
-    if times is not None:
-        bounds = pc.fill_null(flatten(times).cast(pa.int64()), TIMESTAMP_MAX)
-    tables = [LINES.empty_table()]
-    for part in parts:
-        values = [part.family, part.qualifier, part.op, b""]
-        kinds = [pa.string(), pa.binary(), pa.int8(), pa.binary()]
-        family, qualifier, op, value = (
-            pa.repeat(pa.scalar(value, kind), len(rows))
-            for value, kind in zip(values, kinds, strict=True)
-        )
-        arrays = [rows, family, qualifier, bounds, op, value]
-        tables.append(pa.Table.from_arrays(arrays, schema=LINES))
-    return pa.concat_tables(tables)
-
-
 def _plain(mutations: pa.RecordBatch) -> pa.Table:
     return pa.Table.from_batches([mutations]).cast(LINES)
 
@@ -147,8 +112,8 @@ def sorted_mutations(lines: pa.Table) -> pa.RecordBatch:
     """One sorted ``MUTATIONS`` batch; the same erasure twice is one, the same cell is refused."""
     erases = pc.not_equal(lines.column("op"), int(Op.PUT))
     if pc.any(erases).as_py():
-        once = lines.filter(erases).group_by(LINES.names).aggregate([]).select(LINES.names)
-        lines = pa.concat_tables([once.cast(LINES), lines.filter(pc.invert(erases))])
+        once = each_once(lines.filter(erases))
+        lines = pa.concat_tables([once, lines.filter(pc.invert(erases))])
     try:
         return from_cells_table(lines)
     except InvalidCells as error:

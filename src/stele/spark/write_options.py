@@ -38,7 +38,8 @@ PLACE = ("db", "table", "path")
 """What a write takes from the catalog of Spark: the rest of what is there concerns reads."""
 
 LEASE_DEFAULT = "6h"
-"""How long a write may take: nobody can renew its job from within Spark's own processes."""
+"""How long a write may take. Spark makes the writer in one Python process, which then ends or does
+other work, and commits in another one: while tasks run nobody is there who could renew the job."""
 
 
 @dataclass(frozen=True, slots=True)

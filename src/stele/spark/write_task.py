@@ -25,10 +25,11 @@ from stele.model.groups import Group
 from stele.model.mutations import stamp
 from stele.model.schema import Schema
 from stele.model.schema_json import schema_from_json
+from stele.spark.erasures import LINES
 from stele.spark.row_sorter import MEMORY_BYTES_MAX, RowSorter
 from stele.spark.world import files_at
 from stele.spark.write_form import WriteForm
-from stele.spark.write_mutations import LINES, mutation_lines, sorted_mutations
+from stele.spark.write_mutations import mutation_lines, sorted_mutations
 from stele.storage.compaction_merge import only_columns
 from stele.storage.fragment_columns_writer import write_typed_fragment
 from stele.storage.fragment_format import FragmentInfo

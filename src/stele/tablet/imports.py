@@ -136,7 +136,7 @@ class Imports:
         """
         held = self._held(state, job, token)
         if held.state is JobState.ABORTED:
-            raise Conflict(f"job {job!r} was given up: run it again")
+            raise self._given_up(held)
         if held.state is JobState.COMMITTED:
             self._show(state, held)
             return held.txn
@@ -153,6 +153,14 @@ class Imports:
             if not references and not replaces:
                 operation.dismiss()  # the end of a job that brings no files, as of a compaction
         return held.txn
+
+    def _given_up(self, held: JobRecord) -> Conflict:
+        if not held.has_expired(self._engine.world.clock.now_us()):
+            return Conflict(f"job {held.name!r} was given up: run it again")
+        return Conflict(
+            f"job {held.name!r} was given up, and its lease has run out: nothing of it was "
+            f"written; run it again, with a longer lease"
+        )
 
     def _checked(self, state: TableState, token: str, files: Sequence[FragmentInfo]) -> References:
         """References of files that fit the table, each with the columns of one group."""

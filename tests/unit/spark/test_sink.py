@@ -13,9 +13,11 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 import stele
 from stele.coordination.on_metastore import JOBS
 from stele.env.failpoints import armed, fail
-from stele.errors import InvalidArgument, SteleError, TableNotFound
+from stele.errors import Conflict, InvalidArgument, SteleError, TableNotFound
 from stele.spark.sink import PartMessage, SteleWriter, parts_of
 from stele.spark.source import SteleDataSource
+from stele.tablet.fragment_store import FRAGMENT_DIRECTORY
+from tests.unit.spark.expired_jobs import outlive_jobs
 from tests.unit.spark.task_context import running_task, sent
 
 FIELDS = StructType([StructField("id", StringType()), StructField("info:age", LongType())])
@@ -84,6 +86,36 @@ def test_overwriting_replaces_all_rows(db: stele.Database, tmp_path: Path) -> No
     assert rows(db) == {b"old": 9}
     sink.commit([message])
     assert rows(db) == {b"p0": 1}
+
+
+def test_a_write_that_outlives_its_lease(db: stele.Database, tmp_path: Path) -> None:
+    """Refused as a whole with the remedy, however far it has come; a small one needs no job."""
+    count = 60_000
+    lines = pa.RecordBatch.from_pydict(
+        {"id": [f"p{number:08}" for number in range(count)], "info:age": list(range(count))}
+    )
+    large, small = (writer(tmp_path, lease="1s") for _ in range(2))
+    with running_task(0):
+        in_files = large.write(iter([lines]))
+    (part,) = parts_of([in_files])
+    assert part.files
+    inline = written(small)
+    outlive_jobs(db)
+    assert not any(fragments(tmp_path).joinpath(file.name).exists() for file in part.files)
+    with running_task(1):  # a task that knows nothing of it
+        late = large.write(iter([lines]))
+    with pytest.raises(Conflict, match="nothing of it was written; run it again, with a longer"):
+        large.commit([in_files, late])
+    large.abort([in_files, late])
+    assert rows(db) == {}
+    outlive_jobs(db)
+    assert list(fragments(tmp_path).glob("i*")) == [], "what tasks have left is garbage"
+    small.commit([inline])
+    assert rows(db) == {b"p0": 1}
+
+
+def fragments(tmp_path: Path) -> Path:
+    return tmp_path / "db" / FRAGMENT_DIRECTORY
 
 
 def test_what_does_not_fit_is_refused_before_any_task(db: stele.Database, tmp_path: Path) -> None:

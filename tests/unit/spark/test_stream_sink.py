@@ -13,10 +13,11 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 import stele
 from stele.coordination.on_metastore import JOBS
 from stele.env.failpoints import armed, fail
-from stele.errors import InvalidArgument, SteleError
+from stele.errors import Conflict, InvalidArgument, SteleError
 from stele.model.numbered_writes import LastWrite
 from stele.spark.source import SteleDataSource
 from stele.spark.stream_sink import BatchMessage, SteleStreamWriter
+from tests.unit.spark.expired_jobs import outlive_jobs
 from tests.unit.spark.task_context import running_task, sent
 
 FIELDS = StructType([StructField("id", StringType()), StructField("info:age", LongType())])
@@ -111,3 +112,19 @@ def test_what_makes_no_sense_for_a_stream(db: stele.Database, tmp_path: Path) ->
     with running_task(), pytest.raises(InvalidArgument, match="no task of a stream"):
         writer.write(iter([]))
     assert ages(db) == []
+
+
+def test_a_batch_that_outlives_its_lease_is_replayed(db: stele.Database, tmp_path: Path) -> None:
+    count = 60_000
+    lines = pa.RecordBatch.from_pydict(
+        {"id": [f"p{number:08}" for number in range(count)], "info:age": list(range(count))}
+    )
+    task = sent(new_writer(tmp_path, lease="1s"))
+    with running_task(0, sql_streaming_queryId="q1", streaming_sql_batchId="7"):
+        message = task.write(iter([lines]))
+    outlive_jobs(db)
+    with pytest.raises(Conflict, match="run it again, with a longer lease"):
+        new_writer(tmp_path).commit([message], 7)
+    assert ages(db) == []
+    new_writer(tmp_path).commit(run_tasks(tmp_path, 7, age=3), 7)
+    assert ages(db) == [3, 3]

@@ -10,8 +10,8 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 import stele
 from stele.errors import InvalidArgument
 from stele.model.cells import Op
+from stele.spark.erasures import ErasedPart
 from stele.spark.write_form import (
-    ErasedPart,
     arrow_schema,
     delete_form,
     refused,

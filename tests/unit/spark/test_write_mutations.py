@@ -10,8 +10,9 @@ import pytest
 import stele
 from stele.errors import InvalidArgument, InvalidCells
 from stele.model.cells import MUTATIONS, TIMESTAMP_MAX, Op, batch_to_cells
+from stele.spark.erasures import LINES
 from stele.spark.write_form import delete_form, write_form
-from stele.spark.write_mutations import LINES, check_fit, mutation_lines, sorted_mutations
+from stele.spark.write_mutations import check_fit, mutation_lines, sorted_mutations
 
 SCHEMA = stele.Schema(columns={"info:age": "int64"})
 WIDE = {"id": "string", "info:age": "bigint", "a:x": "string"}

@@ -153,7 +153,7 @@ def test_an_aborted_job_leaves_nothing_and_may_be_run_again() -> None:
     table.abort_import("job", ticket.token)
     table.abort_import("job", ticket.token)
     assert config_of(table, b"a").imports == ()
-    with pytest.raises(Conflict, match="given up"):
+    with pytest.raises(Conflict, match="given up: run it again"):
         table.commit_import("job", ticket.token, [file])
     collect(backend)
     assert file.name not in backend.store.world.files.list("fragments")
@@ -174,7 +174,7 @@ def test_a_dead_drivers_job_is_given_up_and_a_renewed_one_is_not() -> None:
     names = backend.store.world.files.list("fragments")
     assert lost.name not in names
     assert kept.name in names
-    with pytest.raises(Conflict, match="given up"):
+    with pytest.raises(Conflict, match="its lease has run out"):
         table.commit_import("dead", dead.token, ())
     table.commit_import("alive", alive.token, [kept])
     assert values(table) == {(b"a", "f"): b"imported"}
