@@ -17,6 +17,8 @@ RETRY_ELSEWHERE = 3
 RETRY_LATER = 4
 STOPPED = 5
 BUG = 70
+SIGNALLED = 128
+"""And the number of the signal: how shells tell that a command was ended by one."""
 INTERRUPTED = 130
 BROKEN_PIPE = 141
 

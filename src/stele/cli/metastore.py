@@ -19,7 +19,8 @@ from __future__ import annotations
 
 import os
 from argparse import REMAINDER, ArgumentParser, Namespace
-from collections.abc import Callable, Iterator
+from argparse import Action as ParserAction
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -200,7 +201,7 @@ def lock(metastore: Metastore, arguments: Namespace, output: Output) -> int:
     """Hold a lock while a command runs; its token is in $STELE_LOCK_TOKEN."""
     import subprocess
 
-    command = [word for word in arguments.command if word != "--"]
+    command = arguments.command
     if not command:
         raise InvalidArgument("name the command to run while the lock is held, after --")
     with (
@@ -211,16 +212,43 @@ def lock(metastore: Metastore, arguments: Namespace, output: Output) -> int:
     ):
         environment = {**os.environ, "STELE_LOCK_TOKEN": str(held.token)}
         output.flush()
-        with subprocess.Popen(command, env=environment) as process:  # noqa: S603 - the user's own
+        try:
+            process = subprocess.Popen(command, env=environment)  # noqa: S603 - the user's own
+        except OSError as error:
+            raise InvalidArgument(f"cannot run {command[0]!r}: {error.strerror}") from error
+        with process:
             session.on_lost(process.terminate)
-            return process.wait()
+            return _as_shells_say(process.wait())
+
+
+def _as_shells_say(code: int) -> int:
+    """An exit code for one that a signal ended, which Python gives as a negative number."""
+    return code if code >= 0 else exit_codes.SIGNALLED - code
 
 
 def _configure_lock(parser: ArgumentParser) -> None:
     parser.add_argument("key")
     parser.add_argument("--shared", action="store_true", help="with others who share it")
     parser.add_argument("--ttl", default="10s", help="how soon others may have it if we vanish")
-    parser.add_argument("command", nargs=REMAINDER, help="-- and the command")
+    parser.add_argument("command", nargs=REMAINDER, action=_TakeCommand, help="-- and the command")
+
+
+class _TakeCommand(ParserAction):
+    """Everything behind the key is the command, as it stands; but options may stand behind the key,
+    too, and then ``--`` says where the command begins."""
+
+    def __call__(
+        self, parser: ArgumentParser, namespace: Namespace, values: Any, _option: str | None = None
+    ) -> None:
+        words: Sequence[str] = values
+        if words and words[0].startswith("-"):
+            if "--" not in words:
+                parser.error("put -- before the command to run")
+            end = words.index("--")
+            if end:
+                parser.parse_args([*words[:end], namespace.key], namespace)
+            words = words[end + 1 :]
+        setattr(namespace, self.dest, list(words))
 
 
 # The group.

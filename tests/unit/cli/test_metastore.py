@@ -74,6 +74,30 @@ def test_a_command_runs_under_a_lock(shell: Shell, tmp_path: Path) -> None:
     assert "after --" in shell.run("lock", "/locks/x", code=2)
 
 
+def test_a_locks_command_is_run_as_it_stands_wherever_options_are(
+    shell: Shell, tmp_path: Path
+) -> None:
+    seen = tmp_path / "seen"
+    script = f"import sys; open({str(seen)!r}, 'w').write(' '.join(sys.argv[1:]))"
+    command = (sys.executable, "-c", script, "--ttl", "--", "last")
+    for words in (
+        ("--ttl", "5s", "/locks/x", "--", *command),
+        ("/locks/x", "--ttl", "5s", "--shared", "--", *command),
+        ("/locks/x", *command),
+    ):
+        shell.run("lock", *words)
+        assert seen.read_text() == "--ttl -- last"
+        seen.unlink()
+    assert "put -- before" in shell.run("lock", "/locks/x", "--ttl", "5s", *command[:3], code=2)
+    assert "--nope" in shell.run("lock", "/locks/x", "--nope", "--", *command, code=2)
+
+
+def test_a_locks_command_that_cannot_run_or_is_killed_is_told(shell: Shell) -> None:
+    assert "cannot run '/no/such'" in shell.run("lock", "/locks/x", "--", "/no/such", code=2)
+    suicide = "import os; os.kill(os.getpid(), 15)"
+    shell.run("lock", "/locks/x", "--", sys.executable, "-c", suicide, code=128 + 15)
+
+
 def test_status_and_members(shell: Shell) -> None:
     (status,) = shell.json("status")
     assert status["role"] == "leader"
