@@ -38,8 +38,16 @@ NUMBER_MAX: Final = 255
 Req = TypeVar("Req", bound=msgspec.Struct)
 Resp = TypeVar("Resp", bound=msgspec.Struct)
 
-encode_message: Final = msgspec.msgpack.Encoder().encode
-"""Bytes of any message; one encoder serves all methods."""
+_encode: Final = msgspec.msgpack.Encoder().encode
+
+
+def encode_message(message: object) -> bytes:
+    """Bytes of any message; one encoder serves all methods."""
+    try:
+        return _encode(message)
+    except (UnicodeEncodeError, OverflowError) as error:
+        kind = type(message).__name__
+        raise InvalidArgument(f"something in {kind} cannot be sent: {error}") from error
 
 
 class MethodKind(enum.Enum):

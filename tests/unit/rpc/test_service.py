@@ -118,3 +118,10 @@ def test_a_handler_can_pass_its_deadline_on(deadline_us: int, remaining_us: int)
     peer = PeerIdentity(EVERYONE, "p", Proof.CLAIM)
     context = Context(peer, peer, None, deadline_us, ())
     assert context.remaining_us(1000, default_us=77) == remaining_us
+
+
+def test_what_no_message_can_hold_is_refused() -> None:
+    with pytest.raises(InvalidArgument, match="surrogates"):
+        encode_message(["/a/\udcff"])
+    with pytest.raises(InvalidArgument, match="cannot be sent"):
+        encode_message([1 << 70])
