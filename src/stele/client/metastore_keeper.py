@@ -9,19 +9,39 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Protocol
 
-from stele.client.metastore_transport import Lost, Transport
+from stele.client.metastore_transport import Lost
 from stele.errors import SessionExpired, SteleError
 from stele.protocol.metastore import KEEP_ALIVE, KeepAliveRequest
+from stele.rpc.service import Req, Resp, Unary
 
 RENEWALS_PER_TTL = 3
 """Two may be lost."""
 
+ATTEMPTS_MIN = 4
+"""So many nodes can be asked within the time that is left: one that is paused and says nothing must
+not use it up while the others have long elected another leader."""
+
+ATTEMPT_S_MAX = 2.0
+
 US_PER_SECOND = 1_000_000
 
 
+class Renewals(Protocol):
+    """How renewals reach the group."""
+
+    async def call(
+        self, method: Unary[Req, Resp], request: Req, *, timeout_s: float, attempt_s: float
+    ) -> Resp:
+        """Ask the node that leads, each that might for ``attempt_s`` at most."""
+
+    def monotonic_us(self) -> int:
+        """The time that sessions are measured by."""
+
+
 async def keep_session(
-    transport: Transport,
+    transport: Renewals,
     request: KeepAliveRequest,
     ttl_us: int,
     renewed: Callable[[int], None],
@@ -35,7 +55,12 @@ async def keep_session(
         sent_us = transport.monotonic_us()
         left_s = max(expires_us - sent_us, 0) / US_PER_SECOND
         try:
-            answer = await transport.call(KEEP_ALIVE, request, timeout_s=left_s)
+            answer = await transport.call(
+                KEEP_ALIVE,
+                request,
+                timeout_s=left_s,
+                attempt_s=min(left_s / ATTEMPTS_MIN, ATTEMPT_S_MAX),
+            )
         except SessionExpired as error:
             lost(error)
             return

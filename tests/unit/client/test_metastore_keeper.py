@@ -7,6 +7,7 @@ import itertools
 
 import pytest
 
+from stele.client.metastore_cluster import ClusterTransport
 from stele.client.metastore_keeper import keep_session
 from stele.errors import SessionExpired, SteleError, Unavailable
 from stele.protocol.metastore import KeepAliveRequest, SessionResponse
@@ -26,8 +27,8 @@ class Group:
         self.now_us += 1_000
         return self.now_us
 
-    async def call(self, *_args: object, timeout_s: float) -> SessionResponse:
-        assert timeout_s >= 0
+    async def call(self, *_args: object, timeout_s: float, attempt_s: float) -> SessionResponse:
+        assert 0 <= 2 * attempt_s <= timeout_s, "there is time to ask somebody else"
         answer = self.answers.pop(0)
         if isinstance(answer, SteleError):
             raise answer
@@ -58,3 +59,25 @@ async def test_a_session_outlives_its_time_to_live_and_ends_without_a_keeper() -
         async with asyncio.timeout(20):
             while await other.get("/alive") is not None:
                 await asyncio.sleep(0.02)
+
+
+class Mute:
+    """A node that was paused: it takes what it is sent, and says nothing."""
+
+    def opened(self, stream: object) -> None: ...
+    def received(self, data: bytes) -> None: ...
+    def writable(self, ready: bool) -> None: ...
+    def closed(self, error: SteleError | None) -> None: ...
+
+
+async def test_a_node_that_says_nothing_does_not_use_up_the_time_of_a_session() -> None:
+    async with group_of(1) as group:
+        mute = group.network.listen("mute:1", Mute)
+        ms = group.client(*group.servers, "mute:1")
+        session = await ms.session(ttl=1.2)
+        transport = ms.transport
+        assert isinstance(transport, ClusterTransport)
+        transport.route.current = "mute:1"
+        await asyncio.sleep(1.6)
+        assert session.is_alive
+        mute.close()
