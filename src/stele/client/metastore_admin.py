@@ -39,6 +39,9 @@ CALL_S = 30.0
 RIGHTS = "rwla"
 """Read, write, lock, administer."""
 
+ONE_NODE_S = 5.0
+"""A node that says nothing for so long is in a bad state, and that is the answer."""
+
 JOIN_S = 600.0
 """A newcomer has to fetch the whole state before it may vote."""
 
@@ -54,7 +57,7 @@ class MetastoreAdmin:
         """How a node is: the one that leads, or the one at an address."""
         if address is None:
             return await self._transport.call_nearest(STATUS, StatusRequest(), timeout_s=CALL_S)
-        return await self._transport.call_at(address, STATUS, StatusRequest(), timeout_s=CALL_S)
+        return await self._transport.call_at(address, STATUS, StatusRequest(), timeout_s=ONE_NODE_S)
 
     async def members(self) -> tuple[MemberInfo, ...]:
         """The members of the group, as the leader knows them."""

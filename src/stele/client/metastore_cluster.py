@@ -29,9 +29,11 @@ from stele.errors import (
 )
 from stele.protocol.metastore import (
     BACKUP,
+    STATUS,
     WATCH,
     BackupRequest,
     KeepAliveRequest,
+    StatusRequest,
     WatchRequest,
     WatchResponse,
 )
@@ -42,6 +44,9 @@ from stele.rpc.service import Req, Resp, Unary
 ATTEMPT_S: Final = 2.0
 """How long one node may take to answer before the next is asked. A group that lost its leader has
 another within about two election timeouts."""
+
+FIND_S: Final = 30.0
+"""How long a node is looked for that can hand out a copy of everything."""
 
 DIAL_BACKOFF: Final = BackoffPolicy(first_us=20_000, last_us=500_000)
 """A node that restarts should be found again within the time of an election."""
@@ -165,7 +170,11 @@ class ClusterTransport:
         self._watches[lane] -= 1
 
     async def backup(self, write: Callable[[bytes], object]) -> int:
-        """Hand a copy of the whole state to ``write``, piece by piece; the index it is of."""
+        """Hand a copy of the whole state to ``write``, piece by piece; the index it is of.
+
+        Pieces cannot be taken back, so it comes from one node, which is known to answer.
+        """
+        await self.call_nearest(STATUS, StatusRequest(), timeout_s=FIND_S)
         index = 0
         stream = await self.channel(self.route.current).stream(BACKUP, BackupRequest())
         async with stream:

@@ -20,6 +20,15 @@ async def test_dead_addresses_are_passed_over() -> None:
         assert (await ms.get("/a")).value == b"1"  # type: ignore[union-attr]
 
 
+async def test_a_copy_comes_from_a_node_that_answers() -> None:
+    async with group_of(1) as group:
+        await group.client().put("/a", b"1")
+        pieces: list[bytes] = []
+        ms = group.client("nobody:1", "nobody:2", *group.servers)
+        assert await ms.admin.snapshot(pieces.append) > 0
+        assert pieces
+
+
 async def test_the_deadline_ends_what_cannot_be_answered() -> None:
     async with group_of(1) as group:
         ms = group.client("nobody:1")
