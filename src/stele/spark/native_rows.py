@@ -43,9 +43,11 @@ class NativeRows:
         if file.layout != COLUMNS_LAYOUT:
             return False
         part = self._parts[file.name] = self._read_part(file)
-        names = [column.name for column in part.columns]
-        if not part.complete or len({name.lower() for name in names}) < len(names):
-            return False  # Spark finds columns by name, and does not tell A from a
+        if not part.complete:
+            return False
+        names = {*map(str, self._shape.wide.columns), *(column.name for column in part.columns)}
+        if not _told_apart(names):
+            return False  # Spark would take what another column has, where this one is missing
         stored = {column.column: column.type for column in part.columns}
         for column in self._shape.wide.columns:
             typed = self._shape.wide.schema.typed_column(column)
@@ -95,7 +97,14 @@ def native_rows(shape: Converter, spec: ScanSpec, read_part: ReadPart) -> Native
         return None
     if any(schema.typed_column(column) is None for column in shape.wide.columns):
         return None
+    if not _told_apart({*map(str, shape.wide.columns)}):
+        return None
     return NativeRows(shape, read_part)
+
+
+def _told_apart(names: set[str]) -> bool:
+    """Whether Spark, which finds columns by name, does: to it ``A`` is ``a``."""
+    return len({name.lower() for name in names}) == len(names)
 
 
 def native_part(metadata: Any) -> NativePart:

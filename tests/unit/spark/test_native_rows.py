@@ -69,6 +69,7 @@ def test_a_file_with_the_columns_of_the_read_holds_its_lines() -> None:
         (part("age", "name", age="int32"), columns_file()),
         (part("age"), columns_file(companion=COMPANION)),
         (part("age", "name", "Age"), columns_file()),
+        (part("Age", "name"), columns_file()),
     ],
 )
 def test_other_files_do_not(found: NativePart, what: FragmentInfo) -> None:
@@ -92,6 +93,7 @@ def test_rows_without_a_column_of_the_read_are_left_out() -> None:
         (SCHEMA, ReadRequest(spec=ScanSpec(columns=ColumnSelection.parse(["anchor:"])))),
         (SCHEMA, ReadRequest(spec=ScanSpec(columns=ColumnSelection.parse(["info:age", "a:b"])))),
         (Schema(columns={"a:b": "int64"}, key="int64"), ReadRequest()),
+        (Schema(columns={"a:b": "int64", "a:B": "int64"}), ReadRequest()),
     ],
 )
 def test_some_reads_are_never_native(schema: Schema, request_: ReadRequest) -> None:
