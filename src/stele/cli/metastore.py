@@ -33,9 +33,10 @@ from stele.cli.metastore_quota import configure_quota, run_quota
 from stele.cli.output import Output, columns
 from stele.cli.tls_options import add_tls, tls_files
 from stele.client.metastore import Metastore
-from stele.errors import InvalidArgument, NotFound
+from stele.errors import InvalidArgument, NotFound, RetryLater, SteleError
 from stele.protocol.metastore_values import Changes, KeyValue
-from stele.rpc import Role
+from stele.rpc import Role, TlsFiles
+from stele.rpc.tls import holder_of
 
 ADDRESS_DEFAULT = "127.0.0.1:7420"
 ADDRESS_VARIABLE = "STELE_METASTORE"
@@ -81,8 +82,16 @@ def connected(arguments: Namespace) -> Iterator[Metastore]:
             yield database.metastore
         return
     given = arguments.at or os.environ.get(ADDRESS_VARIABLE, ADDRESS_DEFAULT).split(",")
-    with stele.metastore.connect(given, tls=tls_files(arguments), role=Role.ADMIN) as metastore:
+    tls = tls_files(arguments)
+    role = Role.ADMIN if tls is None else _role_in(tls)
+    with stele.metastore.connect(given, tls=tls, role=role) as metastore:
         yield metastore
+
+
+def _role_in(tls: TlsFiles) -> Role:
+    """What the certificate allows; operators may do everything, others what is left to them."""
+    roles = holder_of(tls.certificate).roles
+    return Role.ADMIN if Role.ADMIN in roles else min(roles)
 
 
 # Keys.
@@ -128,7 +137,7 @@ def _configure_put(parser: ArgumentParser) -> None:
 
 def _value(arguments: Namespace) -> bytes:
     if not arguments.hex:
-        return str(arguments.value).encode()
+        return os.fsencode(arguments.value)  # as it was typed, also if it is not text
     try:
         return bytes.fromhex(arguments.value)
     except ValueError as error:
@@ -275,13 +284,29 @@ def status(metastore: Metastore, arguments: Namespace, output: Output) -> None:
         ("NODE", "ADDRESS", "ROLE", "TERM", "APPLIED", "KEYS", "BYTES", "SESSIONS", "ALARMS")
     ]
     found = []
-    for address in arguments.at or [member.address for member in metastore.admin.members()]:
-        node = metastore.admin.status(address or None)
+    silent: list[SteleError] = []
+    for number, address in _whom_to_ask(metastore, arguments):
+        try:
+            node = metastore.admin.status(address or None)
+        except RetryLater as error:
+            silent.append(error)
+            found.append({"node": number, "address": address, "error": str(error)})
+            rows.append((str(number or ""), address, "silent", *["-"] * 5, str(error)))
+            continue
         found.append(_fields(node))
         alarms = ", ".join(f"{n}: {why}" for n, why in node.alarms.items()) or "none"
         numbers = (node.term, node.applied, node.keys, node.used_bytes, node.sessions)
         rows.append((str(node.node), node.address, node.role, *map(str, numbers), alarms))
+    if len(silent) == len(found):
+        raise silent[0]
     output.result(found, columns(rows))
+
+
+def _whom_to_ask(metastore: Metastore, arguments: Namespace) -> list[tuple[int | None, str]]:
+    """The nodes that were named, or all members: number, as far as it is known, and address."""
+    if arguments.at:
+        return [(None, address) for address in arguments.at]
+    return [(member.node, member.address) for member in metastore.admin.members()]
 
 
 def _fields(value: Any) -> Any:

@@ -49,6 +49,7 @@ from stele.raft import RaftConfig
 from stele.rpc import ClientOptions, Credentials, Role, TlsFiles
 from stele.rpc.addresses import TcpAddress, parse_address
 from stele.rpc.listening import bind_tcp
+from stele.rpc.tls import holder_of
 
 LOCK_FILE: Final = "LOCK"
 
@@ -100,7 +101,7 @@ class MemberProcess:
         self._options = options
         self._clock = SystemClock()
         self._random = SystemRandom()
-        self._credentials = None if options.tls is None else Credentials(options.tls)
+        self._credentials = None if options.tls is None else _node_credentials(options.tls)
         self._files = PosixFileSystem(options.directory)
         self._lock: FileLock | None = None
         self._server: NodeServer | None = None
@@ -295,6 +296,18 @@ class MemberProcess:
         if self._lock is not None:
             self._lock.release()
             self._lock = None
+
+
+def _node_credentials(tls: TlsFiles) -> Credentials:
+    """What a node shows; a certificate that the others would not take is refused at once."""
+    credentials = Credentials(tls)
+    holder = holder_of(tls.certificate)
+    if Role.METASTORE not in holder.roles:
+        raise InvalidArgument(
+            f"certificate {tls.certificate} is that of {holder}: a node needs the role "
+            f"{Role.METASTORE}, in a URI stele://CLUSTER/{Role.METASTORE}/NAME"
+        )
+    return credentials
 
 
 def _same(value: object) -> object:

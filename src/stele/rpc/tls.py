@@ -120,6 +120,22 @@ class Credentials:
         return context
 
 
+def holder_of(certificate: Path) -> PeerIdentity:
+    """Whom a certificate file speaks of: the first in it, which is ours."""
+    from cryptography import x509  # large, and few need it
+
+    try:
+        parsed = x509.load_pem_x509_certificate(certificate.read_bytes())
+        names = parsed.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        uris: list[str] = []
+    except (OSError, ValueError) as error:
+        raise InvalidArgument(f"certificate {certificate}: {error}") from error
+    else:
+        uris = names.get_values_for_type(x509.UniformResourceIdentifier)
+    return identity_from_uris(uris, f"{parsed.serial_number:X}")
+
+
 def check_key_file(path: Path) -> None:
     """Refuse a private key that others can read or replace."""
     try:

@@ -61,6 +61,14 @@ def test_a_quota_raises_an_alarm_and_its_end_ends_it(nodes: Nodes) -> None:
     stele(nodes, "delete", "/q/")
 
 
+def test_the_status_tells_of_a_node_that_says_nothing(nodes: Nodes) -> None:
+    *others, dead = stele(nodes, "status", "--at", "127.0.0.1:1")
+    assert len(others) == 3
+    assert all(node["applied"] for node in others)
+    assert dead["address"] == "127.0.0.1:1"
+    assert "127.0.0.1:1" in dead["error"]
+
+
 def test_rules_are_the_same_on_every_node(nodes: Nodes) -> None:
     stele(nodes, "acl", "grant", "/", "admin/ops", "rwla")
     stele(nodes, "acl", "grant", "/jobs/", "client/worker", "rl")

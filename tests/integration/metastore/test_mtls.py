@@ -10,9 +10,23 @@ import pytest
 
 import stele
 from stele.errors import DeadlineExceeded, PermissionDenied
-from stele.rpc import Role
+from stele.rpc import Role, TlsFiles
 from tests.integration.metastore.processes import three_nodes
 from tests.unit.rpc.certificates import Authority
+
+
+def run(*words: str, tls: TlsFiles) -> tuple[int, str]:
+    """How a command ended, and what it complained of."""
+    files = ("--tls-cert", tls.certificate, "--tls-key", tls.key, "--tls-ca", tls.authority)
+    done = subprocess.run(
+        [sys.executable, "-m", "stele", *words, *map(str, files)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert "Traceback" not in done.stderr
+    return done.returncode, done.stderr
 
 
 def test_a_group_with_certificates(tmp_path: Path) -> None:
@@ -28,6 +42,10 @@ def test_a_group_with_certificates(tmp_path: Path) -> None:
             assert client.get("/a").value == b"1"  # type: ignore[union-attr]
             with pytest.raises(PermissionDenied):
                 client.admin.transfer()
+        for own, code in ((tls[3], 0), (user, 1)):
+            assert run("metastore", "get", "/a", "--at", nodes.addresses[0], tls=own)[0] == 0
+            moved = run("metastore", "members", "transfer", "--at", nodes.addresses[0], tls=own)
+            assert moved[0] == code, "the certificate says what a command may do"
         wrong = stranger.issue("user", Role.CLIENT, trusted=authority.path)
         for files in (wrong, None):
             with (
@@ -35,6 +53,16 @@ def test_a_group_with_certificates(tmp_path: Path) -> None:
                 pytest.raises(DeadlineExceeded),
             ):
                 nobody.get("/a", timeout=2)
+
+
+def test_a_node_with_the_certificate_of_a_client_does_not_start(tmp_path: Path) -> None:
+    user = Authority(tmp_path).issue("user", Role.CLIENT)
+    words = ("--data", str(tmp_path / "d"), "--listen", "127.0.0.1:0", "--bootstrap")
+    code, said = run("serve", "master", *words, tls=user)
+    assert code == 2
+    assert "client/user" in said
+    assert "stele://CLUSTER/metastore/NAME" in said
+    assert not (tmp_path / "d").exists()
 
 
 def test_without_certificates_only_this_machine_is_served(tmp_path: Path) -> None:

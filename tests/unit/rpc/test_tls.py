@@ -10,7 +10,7 @@ import pytest
 
 from stele.errors import InvalidArgument, Unauthenticated
 from stele.rpc.identity import PeerIdentity, Proof, Role
-from stele.rpc.tls import Credentials, TlsFiles, check_key_file
+from stele.rpc.tls import Credentials, TlsFiles, check_key_file, holder_of
 from tests.unit.rpc.certificates import Authority
 
 
@@ -131,3 +131,13 @@ def test_a_revocation_file_that_cannot_be_read_is_refused(
     revoked.write_text(text)
     with pytest.raises(InvalidArgument, match=r"revoked\.txt"):
         Credentials(authority.issue("m1", Role.METASTORE, revoked=revoked))
+
+
+def test_a_process_can_read_what_its_own_certificate_says(authority: Authority) -> None:
+    holder = holder_of(authority.issue("m1", Role.METASTORE, Role.MASTER).certificate)
+    assert holder.roles == {Role.METASTORE, Role.MASTER}
+    assert (holder.cluster, holder.name) == ("c1", "m1")
+    with pytest.raises(Unauthenticated, match="no stele: URI"):
+        holder_of(authority.path)
+    with pytest.raises(InvalidArgument, match="m2"):
+        holder_of(authority.issue("m2", Role.CLIENT).key)
