@@ -16,6 +16,7 @@ from stele.cli.tables import add_database, database_path
 from stele.cluster.check import CheckReport, check_directory, undo_repair
 from stele.env.posix import PosixFileSystem
 from stele.env.real import SystemClock, SystemRandom, ThreadTasks
+from stele.errors import InvalidArgument
 from stele.tablet.engine import World
 
 
@@ -39,6 +40,8 @@ def run(arguments: Namespace, output: Output) -> int:
     """Print what is wrong and what can be done about it."""
     path = str(database_path(arguments))
     if arguments.undo is not None:
+        if arguments.deep or arguments.master is not None:
+            raise InvalidArgument("--undo reads no files: it goes without --deep and --master")
         world = World(PosixFileSystem(path), SystemClock(), SystemRandom(), ThreadTasks())
         report = undo_repair(world, arguments.undo)
     elif arguments.master is not None:

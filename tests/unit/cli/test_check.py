@@ -102,3 +102,7 @@ def test_a_repair_is_made_and_taken_back(
     assert check(database, "--undo", "repairs/none.json") == exit_codes.FAILED
     assert "no record of a repair" in capsys.readouterr().err
     assert check(database, "--undo", file, "--repair") == exit_codes.USAGE
+    capsys.readouterr()
+    for words in (["--deep"], ["--master", "local[1]"]):
+        assert check(database, "--undo", file, *words) == exit_codes.USAGE
+        assert "it goes without --deep and --master" in capsys.readouterr().err
