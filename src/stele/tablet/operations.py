@@ -125,8 +125,16 @@ class RunningOperation:
         self._id = number
         self._begun_us = begun_us
 
-    def account(self, **known: int) -> None:
-        """What is known by now of ``bytes_in``, ``bytes_out`` and ``cells``."""
+    def account(
+        self,
+        *,
+        bytes_in: int | None = None,
+        bytes_out: int | None = None,
+        cells: int | None = None,
+    ) -> None:
+        """What is known by now; the rest stays as it was."""
+        given = {"bytes_in": bytes_in, "bytes_out": bytes_out, "cells": cells}
+        known = {name: value for name, value in given.items() if value is not None}
         self._log.change(self._id, known)
 
     def detail(self, text: str) -> None:
