@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stele.errors import InvalidCells
+from stele.kernels.order import first_disorder
 from stele.model.arrow_input import NullRule, encoded_rows, from_cells_table, from_wide_table
 from stele.model.cell_order import sort_cells
 from stele.model.cells import no_mutations
@@ -20,6 +21,8 @@ from stele.model.groups import Group
 from stele.model.key_codec import RAW_KEYS
 from stele.model.mutations import stamp
 from stele.model.schema import Schema
+from stele.model.validation import validate_mutations
+from stele.spark.batch_pieces import pieces
 from stele.spark.erasures import WHOLE_ROW, each_once, erasures
 from stele.spark.row_sorter import ROW
 from stele.storage.references import IMPORT_TXN
@@ -28,9 +31,14 @@ TIMESTAMP = "_timestamp"
 OP = "_op"
 FAMILY_MAP = "_family/"
 """Before the name of a family: a column of lists of its qualifiers and values."""
+ENTRIES = pa.list_(pa.struct([("key", pa.binary()), ("value", pa.binary())]))
+"""The type of such a column."""
 FAMILY, QUALIFIER, VALUE = "_family", "_qualifier", "_value"
 """Of a load whose lines are cells."""
 PUT, DELETE = "put", "delete"
+
+CHECKED_CELLS = 65_536
+"""Cells that are checked at a time."""
 
 
 def group_cells(
@@ -43,13 +51,13 @@ def group_cells(
         puts = batch.filter(pc.invert(deletes)).drop_columns([OP])
         erased = _erased(batch.filter(deletes))
     maps = [name for name in puts.schema.names if name.startswith(FAMILY_MAP)]
-    parts = [from_cells_table(_entries(puts, name)) for name in maps]
+    parts = [from_cells_table(map_cells(puts, name)) for name in maps]
     wide = puts.drop_columns(maps)
     if wide.num_rows and any(":" in name for name in wide.schema.names):
         parts.append(from_wide_table(schema, wide, row=ROW, nulls=nulls))
     if erased is not None:
         parts.append(erased)
-    return _imported(_united(parts), timestamp)
+    return imported_cells(_united(parts), schema, timestamp)
 
 
 def _united(parts: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
@@ -61,8 +69,10 @@ def _united(parts: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
     return sort_cells(united.combine_chunks().to_batches()[0])
 
 
-def _imported(mutations: pa.RecordBatch, timestamp: int) -> pa.RecordBatch:
-    """Mutations as cells that the commit of the import will number."""
+def imported_cells(mutations: pa.RecordBatch, schema: Schema, timestamp: int) -> pa.RecordBatch:
+    """Mutations, if they are legal, as cells that the commit of the import will number."""
+    for piece in pieces(mutations, CHECKED_CELLS):  # a row may have more than a request
+        validate_mutations(piece, schema, order_check=first_disorder)
     cells = stamp(mutations, timestamp)
     if not cells.num_rows:
         return cells
@@ -70,7 +80,7 @@ def _imported(mutations: pa.RecordBatch, timestamp: int) -> pa.RecordBatch:
     return cells.set_column(cells.schema.get_field_index("txn"), cells.schema.field("txn"), zeros)
 
 
-def _entries(batch: pa.RecordBatch, name: str) -> pa.Table:
+def map_cells(batch: pa.RecordBatch, name: str) -> pa.Table:
     """The entries of maps as lines of cells; one without a value is none."""
     lists = batch.column(name)
     lines = pc.list_parent_indices(lists)
@@ -103,7 +113,7 @@ def lines_as_cells(
     table = chosen.select(list(parts)).rename_columns(list(parts.values()))
     if schema.key != RAW_KEYS:
         encoded_rows(schema, table, ["row"])
-    return _imported(from_cells_table(table), timestamp)
+    return imported_cells(from_cells_table(table), schema, timestamp)
 
 
 def with_unsigned(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from itertools import chain
 
 import msgspec
-import numpy as np
 import pyarrow as pa
 
 from stele.env.failpoints import declare, failpoint
@@ -22,10 +21,11 @@ from stele.kernels.block import Block
 from stele.model.arrow_ipc import decode_ipc, encode_ipc
 from stele.model.cells import MUTATIONS
 from stele.model.groups import Group
-from stele.model.mutations import stamp
 from stele.model.schema import Schema
 from stele.model.schema_json import schema_from_json
+from stele.spark.batch_pieces import pieces
 from stele.spark.erasures import LINES
+from stele.spark.load_cells import imported_cells
 from stele.spark.row_sorter import MEMORY_BYTES_MAX, RowSorter
 from stele.spark.world import files_at
 from stele.spark.write_form import WriteForm
@@ -41,7 +41,6 @@ from stele.storage.import_files import (
     encode_files,
     writer_names,
 )
-from stele.storage.references import IMPORT_TXN
 
 AFTER_LINES = declare("spark.write.after_lines")
 AFTER_FILES = declare("spark.write.after_files")
@@ -50,7 +49,7 @@ INLINE_BYTES_MAX = 1 << 20
 """What a task sends to the driver at most: above it a file is cheaper for everybody."""
 
 SORTED_CELLS = 131_072
-"""Cells sorted and written at a time, about."""
+"""Cells made, sorted and written at a time, about."""
 
 
 class WriteTask(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,10 +127,12 @@ class _Incoming:
 
     def tables(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
         for batch in batches:
-            made = mutation_lines(self.schema, self.form, batch)
-            self.lines += batch.num_rows
-            self.cells += made.num_rows
-            yield made
+            rows_max = max(1, SORTED_CELLS // max(1, batch.num_columns))
+            for piece in pieces(batch, rows_max):
+                made = mutation_lines(self.schema, self.form, piece)
+                self.lines += piece.num_rows
+                self.cells += made.num_rows
+                yield made
 
 
 def _inline(held: pa.Table, incoming: _Incoming) -> WrittenPart:
@@ -180,10 +181,8 @@ def _blocks(sorter: RowSorter, schema: Schema, group: Group, timestamp: int) -> 
     """The cells of a group in order, with its row erasures; their txn is not known yet."""
     columns = schema.column_set(group)
     for batch in sorter.batches():
-        cells = stamp(sorted_mutations(pa.Table.from_batches([batch])), timestamp)
-        zeros = pa.array(np.full(cells.num_rows, IMPORT_TXN, np.int64))
-        place = cells.schema.get_field_index("txn")
-        whole = Block.from_batch(cells.set_column(place, cells.schema.field(place), zeros))
+        mutations = sorted_mutations(pa.Table.from_batches([batch]))
+        whole = Block.from_batch(imported_cells(mutations, schema, timestamp))
         block = only_columns(whole, columns)
         if block.count:
             yield block

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from stele.errors import InvalidArgument, InvalidCells
+from stele.errors import InvalidArgument, InvalidCells, LimitExceeded
 from stele.model.cells import Op, batch_to_cells
 from stele.model.groups import Group
 from stele.model.schema import Schema
@@ -99,3 +99,17 @@ def test_decimals_are_unsigned_numbers_where_those_are_declared() -> None:
     low = pa.record_batch({"row": [b"a"], "f:u": pa.array([-1], pa.decimal128(20, 0))})
     with pytest.raises(InvalidCells, match="'f:u' is not of type uint64"):
         with_unsigned(low, schema)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"row": pa.array([b"", b"b"])},
+        {"row": pa.array([b"a" * 70_000, b"b"])},
+        {"_qualifier": pa.array([b"q" * 70_000, b"q"])},
+    ],
+)
+def test_cells_that_no_table_takes_are_refused(changes: dict[str, pa.Array]) -> None:
+    given = lines(_family=pa.array(["info", "info"]), **changes)
+    with pytest.raises((InvalidCells, LimitExceeded)):
+        lines_as_cells(given, SCHEMA, SCHEMA.groups[0], 7)

@@ -6,12 +6,13 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pyarrow as pa
 import pytest
 
 import stele
 from stele.client.backend import TableBackend
-from stele.errors import InvalidCells
+from stele.errors import InvalidCells, LimitExceeded
 from stele.model.cells import Op, batch_to_cells
 from stele.model.schema_json import schema_to_json
 from stele.spark.write_form import write_form
@@ -24,6 +25,13 @@ SCHEMA = stele.Schema(
     columns={"info:age": "int64"},
 )
 TYPES = {"id": "string", "info:age": "bigint", "a:x": "string", "op": "string"}
+CELL_TYPES = {
+    "row": "binary",
+    "family": "string",
+    "qualifier": "binary",
+    "value": "binary",
+    "op": "string",
+}
 
 
 def lines(first: int, count: int) -> pa.RecordBatch:
@@ -106,3 +114,33 @@ def test_a_task_leaves_nothing_in_its_temporary_directory(
     monkeypatch.setattr("tempfile.tempdir", str(mine))
     run_write(task_for(table.core.backend, 1_000), [lines(0, 2_000)], 0, 0)
     assert os.listdir(mine) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"op": "erase_row"}, "names a family"),
+        ({"op": "erase_family", "value": b""}, "erases more than a column"),
+        ({"op": "erase_cell", "value": b""}, "names no timestamp"),
+        ({"row": b"r" * 70_000}, "row of 70000 bytes"),
+        ({"qualifier": b"q" * 70_000}, "qualifier of 70000 bytes"),
+    ],
+)
+def test_files_hold_nothing_that_the_table_would_refuse(
+    table: stele.Table, changes: dict[str, object], said: str
+) -> None:
+    cell = {"row": b"r", "family": "a", "qualifier": b"x", "value": b"v", "op": "put", **changes}
+    form = write_form(SCHEMA, CELL_TYPES)
+    task = msgspec.structs.replace(task_for(table.core.backend, 0), form=form)
+    with pytest.raises((InvalidCells, LimitExceeded), match=said):
+        run_write(task, [pa.RecordBatch.from_pylist([cell])], 0, 0)
+
+
+def test_many_columns_are_made_a_piece_at_a_time(table: stele.Table) -> None:
+    names = [f"a:{number}" for number in range(1_000)]
+    form = write_form(SCHEMA, {"id": "string", **dict.fromkeys(names, "string")}, row="id")
+    task = msgspec.structs.replace(task_for(table.core.backend, 1 << 30), form=form)
+    values = pa.array(["x"] + [None] * 4_999)
+    given = {"id": [f"p{number:05}" for number in range(5_000)], **dict.fromkeys(names, values)}
+    part = run_write(task, [pa.RecordBatch.from_pydict(given)], 0, 0)
+    assert (part.lines, part.cells) == (5_000, 1_000), "of five million places for a cell"
