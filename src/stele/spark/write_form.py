@@ -37,6 +37,8 @@ class WriteForm(msgspec.Struct, frozen=True, kw_only=True):
     key: tuple[str, ...]
     data: tuple[tuple[str, str], ...] = ()
     """Of wide rows: ``family:qualifier`` and the name in the DataFrame."""
+    maps: tuple[tuple[str, str], ...] = ()
+    """Of wide rows: families and the names of maps from qualifiers to values."""
     timestamp: str | None = None
     op: str | None = None
     nulls: NullRule = "skip"
@@ -70,6 +72,7 @@ def write_form(
         kind="rows",
         key=found.key,
         data=tuple(found.data.items()),
+        maps=tuple(found.maps.items()),
         timestamp=timestamp,
         op=op,
         nulls=nulls,

@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stele.errors import InvalidArgument, InvalidCells
-from stele.model.arrays import flatten
 from stele.model.arrow_input import (
     TIMESTAMP_COLUMN,
     encoded_rows,
@@ -20,6 +19,7 @@ from stele.model.arrow_input import (
 from stele.model.cells import Op
 from stele.model.schema import Schema
 from stele.spark.erasures import LINES, WHOLE_ROW, each_once, erasures
+from stele.spark.load_cells import ENTRIES, FAMILY_MAP, map_cells, with_unsigned
 from stele.spark.write_form import WriteForm, refused
 
 PUT, DELETE = "put", "delete"
@@ -58,17 +58,24 @@ def _row_lines(schema: Schema, form: WriteForm, batch: pa.RecordBatch, rows: pa.
     if form.timestamp is not None:
         wide[TIMESTAMP_COLUMN] = batch.column(form.timestamp)
     wide |= {column: batch.column(name) for column, name in form.data}
-    table = pa.table(wide)
+    wide |= {FAMILY_MAP + family: batch.column(name).cast(ENTRIES) for family, name in form.maps}
+    lines = with_unsigned(pa.RecordBatch.from_pydict(wide), schema)
     if form.op is None:
-        return _plain(from_wide_table(schema, table, row=_ROW, nulls=form.nulls))
+        return _puts(schema, form, lines)
     ops = _ops(batch.column(form.op), ROW_OPS, rows)
-    erased = table.filter(pc.equal(ops, int(Op.ERASE_ROW)))
+    erased = lines.filter(pc.equal(ops, int(Op.ERASE_ROW)))
     times = erased.column(TIMESTAMP_COLUMN) if form.timestamp is not None else None
-    parts = [erasures(flatten(erased.column(_ROW)), times, WHOLE_ROW)]
+    puts = _puts(schema, form, lines.filter(pc.equal(ops, int(Op.PUT))))
+    return pa.concat_tables([erasures(erased.column(_ROW), times, WHOLE_ROW), puts])
+
+
+def _puts(schema: Schema, form: WriteForm, lines: pa.RecordBatch) -> pa.Table:
+    maps = [FAMILY_MAP + family for family, _ in form.maps]
+    parts = [from_cells_table(map_cells(lines, name)) for name in maps]
     if form.data:
-        puts = table.filter(pc.equal(ops, int(Op.PUT)))
-        parts.append(_plain(from_wide_table(schema, puts, row=_ROW, nulls=form.nulls)))
-    return pa.concat_tables(parts)
+        wide = lines.drop_columns(maps)
+        parts.append(from_wide_table(schema, wide, row=_ROW, nulls=form.nulls))
+    return pa.concat_tables([LINES.empty_table(), *map(_plain, parts)])
 
 
 def _cell_lines(schema: Schema, form: WriteForm, batch: pa.RecordBatch) -> pa.Table:

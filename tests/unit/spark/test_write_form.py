@@ -30,6 +30,8 @@ def test_wide_rows_are_what_a_load_takes() -> None:
     form = write_form(SCHEMA, types, row="id", timestamp="t", op="what", nulls="delete")
     assert (form.kind, form.key, form.data) == ("rows", ("id",), (("info:age", "info:age"),))
     assert (form.timestamp, form.op, form.nulls) == ("t", "what", "delete")
+    maps = write_form(SCHEMA, {"id": "string", "anchor": "map<binary,binary>"}, row="id")
+    assert (maps.data, maps.maps) == ((), (("anchor", "anchor"),))
 
 
 def test_lines_with_all_the_columns_of_cells_are_cells() -> None:

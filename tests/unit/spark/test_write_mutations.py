@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -141,3 +142,29 @@ def test_the_same_cell_twice_is_refused_with_a_remedy() -> None:
     with pytest.raises(InvalidCells, match=r"there twice.*give each a timestamp"):
         sorted_mutations(pa.concat_tables(parts))
     assert sorted_mutations(LINES.empty_table()).schema == MUTATIONS
+
+
+def test_maps_are_the_cells_of_a_family() -> None:
+    types = {"id": "string", "links": "map<string,string>", "info:age": "bigint", "op": "string"}
+    kind = pa.map_(pa.string(), pa.string())
+    maps = pa.array([[("x", "1"), ("y", None)], None, [("z", "2")]], kind)
+    given = batch(**{"id": ["b", "a", "c"], "links": maps, "info:age": [1, 2, 3]})
+    form = write_form(SCHEMA, {k: v for k, v in types.items() if k != "op"}, row="id")
+    assert said(mutation_lines(SCHEMA, form, given)) == [
+        (b"a", "info", b"age", Op.PUT),
+        (b"b", "info", b"age", Op.PUT),
+        (b"b", "links", b"x", Op.PUT),
+        (b"c", "info", b"age", Op.PUT),
+        (b"c", "links", b"z", Op.PUT),
+    ]
+    with_ops = given.append_column("op", pa.array(["put", "put", "delete"]))
+    lines = mutation_lines(SCHEMA, write_form(SCHEMA, types, row="id", op="op"), with_ops)
+    assert said(lines)[-1] == (b"c", "", b"", Op.ERASE_ROW)
+
+
+def test_decimals_are_unsigned_numbers_where_those_are_declared() -> None:
+    schema = stele.Schema(columns={"info:n": "uint64"})
+    form = write_form(schema, {"id": "string", "info:n": "decimal(20,0)"}, row="id")
+    number = pa.array([Decimal(2**64 - 1)], pa.decimal128(20, 0))
+    lines = mutation_lines(schema, form, batch(**{"id": ["a"], "info:n": number}))
+    assert lines.column("value").to_pylist() == [b"\xff" * 8]
