@@ -17,8 +17,8 @@ ORACLE_SEED ?= $(shell date +%s)
 CHAOS_ROUNDS ?= 2000
 CHAOS_FAULTS ?= 200
 CHAOS_INCREMENTS ?= 12000
-CHAOS_SPARK_JOBS ?= 40
-CHAOS_SPARK_KILLS ?= 4
+CHAOS_SPARK_JOBS ?= 56
+CHAOS_SPARK_KILLS ?= 8
 CHAOS_SEED ?= $(shell date +%s)
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
@@ -97,11 +97,12 @@ chaos: install ## CHAOS_KILLS kills, CHAOS_FAULTS faults of a metastore, CHAOS_I
 		STELE_CHAOS_INCREMENTS=$(CHAOS_INCREMENTS) \
 		$(PYTEST) tests/integration/engine tests/chaos -q -s --timeout 86400
 
-chaos-spark: install ## CHAOS_SPARK_JOBS faulted loads, CHAOS_SPARK_KILLS of each kind on a standalone Spark; Spark Connect
+chaos-spark: install ## CHAOS_SPARK_JOBS faulted jobs, CHAOS_SPARK_KILLS of each kind on a standalone Spark; Spark Connect
 	@$(BIN)/python scripts/require_jdk.py
 	STELE_CHAOS_SEED=$(CHAOS_SEED) STELE_CHAOS_SPARK_JOBS=$(CHAOS_SPARK_JOBS) \
 		STELE_CHAOS_SPARK_KILLS=$(CHAOS_SPARK_KILLS) STELE_SPARK_MASTER="local[2,4]" \
-		$(PYTEST) tests/chaos/spark tests/spark/test_connect.py -q -s -m "spark" --timeout 86400
+		$(PYTEST) tests/chaos/spark tests/spark/test_connect.py tests/spark/test_standalone.py \
+		-q -s -m "spark" --timeout 86400
 
 oracle: install ## ORACLE_COURSES random courses on the metastore's state and on a real etcd
 	scripts/install_etcd.sh

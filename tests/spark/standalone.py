@@ -7,14 +7,29 @@ import re
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 START_SECONDS_MAX = 600.0
+DRIVER_SECONDS_MAX = 1_800
+"""Four JVMs on two busy cores take their time; alone they need half a minute."""
+
 WORKER_ADDRESSES = ("127.0.0.2", "127.0.0.3")
 """Two workers on one address look like one machine to Spark, which then never speculates."""
+
+DRIVER_SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.executor.memory": "512m",
+    "spark.cores.max": str(len(WORKER_ADDRESSES)),
+}
+"""Of a driver whose executors are here."""
 
 
 @contextmanager
@@ -60,6 +75,27 @@ def standalone(directory: Path) -> Iterator[str]:
             process.terminate()
         for process in processes:
             process.wait(30)
+
+
+def wait_for_executors(session: Any) -> None:
+    """Until all workers run an executor of this driver; those that ended are replaced."""
+    context = session.sparkContext._jsc.sc()
+    ends, pause = time.perf_counter() + START_SECONDS_MAX, threading.Event()
+    while context.getExecutorMemoryStatus().size() <= len(WORKER_ADDRESSES):  # and the driver
+        assert time.perf_counter() < ends, "an executor does not come"
+        pause.wait(0.1)
+
+
+def run_driver(module: str, *words: str) -> subprocess.CompletedProcess[str]:
+    """Let a driver run to its end, in a process of its own: a Python has one SparkContext."""
+    return subprocess.run(
+        [sys.executable, "-m", module, *words],
+        capture_output=True,
+        text=True,
+        timeout=DRIVER_SECONDS_MAX,
+        check=False,
+        env=os.environ | {"SPARK_LOCAL_IP": "127.0.0.1"},
+    )
 
 
 def free_port() -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import shutil
 from argparse import Namespace
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from stele.cli.spark_recover import recover as recover_command
 from stele.env.failpoints import SimulatedCrash, armed, crash
 from stele.errors import Corruption, DirectoryInUse
 from tests.unit.cluster import crashed_directory
+from tests.unit.cluster.crashed_directory import copied
 
 pytestmark = [
     pytest.mark.spark,
@@ -32,11 +32,6 @@ def crashed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("crashed") / "db"
     crashed_directory.make(path)
     return path
-
-
-def copied(path: Path, target: Path) -> Path:
-    shutil.copytree(path, target, ignore=shutil.ignore_patterns("socket"))
-    return target
 
 
 def test_it_is_what_the_next_owner_would_have_made(

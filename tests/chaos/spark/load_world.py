@@ -1,34 +1,19 @@
-"""A table that a job is to load: its rows before, what the job adds, and what must be true of both.
-
-After whatever happened, the table has all rows of the job, each cell once and at one txn, or it is
-as if the job had never been.
-"""
+"""Jobs that bring rows into a table: all cells of them once and at one txn, or none. Bulk loads."""
 
 from __future__ import annotations
 
-import random
-import shutil
-from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import stele
 from stele import spark as ss
-from stele.errors import SteleError
-from tests.chaos.spark.worker_faults import WorkerFault, armed_rows
+from stele.spark.reading import TableLike
+from tests.chaos.spark.worlds import Done, TableWorld
 
 ROWS = 300
 KEPT_ROWS = 20
 """That were in the table before."""
 
-SCHEMA = stele.Schema(
-    [stele.Group("hot", ["info"], block_cells=256), stele.Group("rest", block_cells=256)],
-    columns={"info:n": "int64", "info:text": "string"},
-)
-REGROUPED = stele.Schema(
-    [stele.Group("rest", block_cells=256), stele.Group("hot2", ["info"], block_cells=256)],
-    columns={"info:n": "int64", "info:text": "string"},
-)
+TYPES = {"info:n": "int64", "info:text": "string"}
 
 Cells = dict[tuple[bytes, str], object]
 
@@ -37,120 +22,106 @@ def row_key(number: int) -> bytes:
     return b"r%06d" % number
 
 
-def frame(spark: Any, seed: int) -> Any:
+def frame(spark: Any, seed: int, text_bytes: int = 0) -> Any:
     """The rows of a job in no order; what they hold is of this job only."""
     return spark.range(0, ROWS, 1, 2).selectExpr(
         f"concat('r', lpad(CAST((id * 7919) % {ROWS} AS STRING), 6, '0')) AS id",
         "id AS `info:n`",
-        f"concat('{seed}/', id) AS `info:text`",
+        f"concat('{seed}/', id, repeat('x', {text_bytes})) AS `info:text`",
         "CASE WHEN id % 2 = 0 THEN CAST(id AS STRING) END AS `x:y`",
     )
 
 
-class LoadWorld:
-    """One database, one table and one job."""
+class RowsWorld(TableWorld):
+    """A table with some rows, and a job that adds others."""
 
-    def __init__(self, spark: Any, directory: Path, seed: int, counters: Counter[str]):
-        self.spark = spark
-        self.directory = directory
-        self.dice = random.Random(seed)
-        self.seed = seed
-        self.counters = counters
-        self.fault: WorkerFault | None = None
-        """What happens in a worker while a job runs."""
-        self.db = stele.open(directory / "db")
-        self.table = self.db.create_table("t", SCHEMA, splits=[row_key(ROWS // 2)])
-        self.before: Cells = {}
+    schema = stele.Schema(
+        [stele.Group("hot", ["info"], block_cells=256), stele.Group("rest", block_cells=256)],
+        columns=TYPES,
+    )
+    regrouped = stele.Schema(
+        [stele.Group("rest", block_cells=256), stele.Group("hot2", ["info"], block_cells=256)],
+        columns=TYPES,
+    )
+    text_bytes = 0
+    """Of a value, about."""
+    before: Cells
+
+    def fill(self) -> None:
+        self.before = {}
         for number in range(KEPT_ROWS):
-            self.table.put(row_key(ROWS + number), {"info:n": -number})
-            self.before[row_key(ROWS + number), "info:n"] = -number
+            self.table.put(row_key(ROWS + number), {"info:n": -1 - number})
+            self.before[row_key(ROWS + number), "info:n"] = -1 - number
 
-    def close(self) -> None:
-        self.db.close()
+    @staticmethod
+    def row(number: int, of: int) -> bytes:
+        return row_key(ROWS * number // of)
 
-    def marker(self, name: str) -> str:
-        return str(self.directory / f"{name}.marker")
-
-    def loaded(self) -> Cells:
+    def added(self) -> Cells:
+        """What the job brings."""
         cells: Cells = {}
         for number in range(ROWS):
             row = row_key(number * 7919 % ROWS)
             cells[row, "info:n"] = number
-            cells[row, "info:text"] = f"{self.seed}/{number}"
+            cells[row, "info:text"] = f"{self.seed}/{number}{'x' * self.text_bytes}"
             if number % 2 == 0:
                 cells[row, "x:y"] = b"%d" % number
         return cells
 
-    def load(self) -> ss.Report | SteleError:
-        """Run the job; what it says."""
-        self.counters["attempts"] += 1
-        rows = frame(self.spark, self.seed)
-        if self.fault is not None:
-            rows = armed_rows(rows, self.fault)
-        try:
-            return ss.bulk_load(self.spark, rows, self.table, row="id", job_id="job", splits=[])
-        except SteleError as error:
-            refused = error
-        self.counters["attempts refused"] += 1
-        assert str(refused), "an error says something"
-        assert "\n" not in str(refused), "in one line"
-        return refused
+    def check(self, *, happened: bool) -> None:
+        """All rows of the job or none of them, and every cell as often as it was written."""
+        found = cells_of(self.table)
+        added = self.added()
+        assert found in (self.before, self.before | added), "some rows of a job and not others"
+        assert (found != self.before) == happened
+        rows = (row_key(0), row_key(ROWS))
+        written = self.table.scan(rows=rows, versions=None).to_arrow().num_rows
+        assert written == len(added) * happened, "cells of more than one attempt"
 
-    def crashed(self, name: str) -> LoadWorld:
-        """The same world as it is on disk at this moment, with another owner."""
-        there = LoadWorld.__new__(LoadWorld)
-        vars(there).update(vars(self))
-        there.directory = self.directory / name
-        there.directory.mkdir()
-        shutil.copytree(
-            self.directory / "db", there.directory / "db", ignore=shutil.ignore_patterns("socket")
-        )
-        return there
-
-    def reopen(self) -> None:
-        """A new owner takes over the directory."""
-        self.db = stele.open(self.directory / "db")
-        self.table = self.db.table("t")
-
-    def outcome(self) -> str:
-        """``all`` or ``none``; anything else is the failure we look for."""
-        found = self._cells()
-        if found == self.before:
-            return "none"
-        assert found == self.before | self.loaded(), "some rows of a job and not others"
-        return "all"
-
-    def _cells(self) -> Cells:
-        cells: Cells = {}
-        for row in self.table.scan():
-            for cell in row.cells:
-                name = str(stele.Column(cell.family, cell.qualifier))
-                cells[row.key, name] = row[name]
-        return cells
-
-    def check_none(self) -> None:
-        assert self.outcome() == "none"
-        assert self._cells_written() == 0
-
-    def check_all(self, txn: int) -> None:
-        """Every cell once, at one txn, and nothing of it before."""
-        assert self.outcome() == "all"
-        assert self._cells_written() == len(self.loaded()), "cells of more than one attempt"
+    def check_done(self, done: Done) -> None:
+        super().check_done(done)
         txns = self.table.scan(versions=None).to_arrow().column("txn").to_pylist()
-        assert txns.count(txn) == len(self.loaded())
-        self.counters["rows checked"] += ROWS
+        assert txns.count(done.txn) == len(self.added()), "nothing of it was there before"
 
-    def _cells_written(self) -> int:
-        found = self.table.scan(rows=(row_key(0), row_key(ROWS)), versions=None).to_arrow()
-        return int(found.num_rows)
 
-    def finish(self) -> None:
-        """Run the job until it is done, and once more: it happens once."""
-        report = self.load()
-        assert isinstance(report, ss.Report), report
-        self.check_all(report.txn)
-        again = self.load()
-        assert isinstance(again, ss.Report), again
-        assert (again.done_before, again.txn) == (True, report.txn)
-        self.check_all(report.txn)
-        self.counters["jobs done"] += 1
+def cells_of(table: stele.Table, at: int | None = None) -> Cells:
+    """The newest of all columns, typed."""
+    cells: Cells = {}
+    for row in table.scan(at=at):
+        for cell in row.cells:
+            name = str(stele.Column(cell.family, cell.qualifier))
+            cells[row.key, name] = row[name]
+    return cells
+
+
+class LoadWorld(RowsWorld):
+    """``ss.bulk_load``."""
+
+    worker_points = (
+        "spark.load.after_sort",
+        "storage.columns.after_group",
+        "storage.columns.after_sync",
+        "storage.columns.after_sync_dir",
+        "storage.fragment.after_group",
+        "storage.fragment.after_sync",
+        "spark.load.after_files",
+    )
+    disk_point = "spark.load.after_sort"
+    driver_points = (
+        "tablet.import.after_begin",
+        "spark.load.after_begin",
+        "spark.load.after_tasks",
+        "tablet.import.after_prepare",
+        "tablet.import.after_txn",
+        "tablet.import.after_decision",
+        "tablet.import.after_shown",
+        "spark.load.after_commit",
+    )
+    decided_at = "tablet.import.after_decision"
+    tasks_done = "spark.load.after_tasks"
+
+    @staticmethod
+    def job(spark: Any, table: TableLike, address: str, seed: int) -> Done:  # noqa: ARG004
+        rows = frame(spark, seed)
+        report = ss.bulk_load(spark, rows, table, row="id", job_id="job", splits=[])
+        return Done(report.txn, report.done_before)

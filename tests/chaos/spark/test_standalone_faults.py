@@ -8,8 +8,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,14 +16,14 @@ from typing import Any
 import pytest
 
 from stele.env.failpoints import EXIT_STATUS
-from tests.chaos.spark.load_world import LoadWorld
-from tests.chaos.spark.worker_faults import POINTS
-from tests.spark.standalone import standalone
+from tests.chaos.spark.matrix import WORLDS
+from tests.chaos.spark.worlds import Done, World
+from tests.spark.standalone import run_driver, standalone
 
 SEED = int(os.environ.get("STELE_CHAOS_SEED", "7"))
-JOBS_PER_KIND = int(os.environ.get("STELE_CHAOS_SPARK_KILLS", "4"))
-DRIVER_POINTS = ("spark.load.after_begin", "spark.load.after_tasks", "spark.load.after_commit")
-DRIVER_SECONDS_MAX = 1_800
+JOBS_PER_KIND = int(os.environ.get("STELE_CHAOS_SPARK_KILLS", str(len(WORLDS))))
+FIRED_MIN = 0.75
+DRIVER = "tests.chaos.spark.standalone_driver"
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(7_200)]
 
@@ -36,33 +34,30 @@ def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield address
 
 
+class Disturbed:
+    """A world and what is to happen to its job."""
+
+    def __init__(self, name: str, path: Path, seed: int, counters: Counter[str]):
+        self.name = name
+        self.world: World = WORLDS[name](None, path, seed, counters)
+
+    def job(self, kind: str, point: str = "") -> dict[str, Any]:
+        """What a driver is told."""
+        return {
+            "world": self.name,
+            "address": self.world.address,
+            "seed": self.world.seed,
+            "kind": kind,
+            "point": point,
+            "marker": self.world.marker(kind),
+        }
+
+
 def drive(master: str, jobs: list[dict[str, Any]]) -> tuple[int, list[dict[str, Any]], str]:
     """Let a driver run jobs: its exit status, what it said of each, and its errors."""
-    words = [sys.executable, "-m", "tests.chaos.spark.standalone_driver", master, json.dumps(jobs)]
-    ended = subprocess.run(
-        words,
-        capture_output=True,
-        text=True,
-        timeout=DRIVER_SECONDS_MAX,
-        check=False,
-        env=os.environ | {"SPARK_LOCAL_IP": "127.0.0.1"},
-    )
-    return ended.returncode, [json.loads(line) for line in ended.stdout.splitlines()], ended.stderr
-
-
-def world(path: Path, seed: int, counters: Counter[str]) -> LoadWorld:
-    path.mkdir()
-    return LoadWorld(None, path, seed, counters)
-
-
-def job(one: LoadWorld, kind: str, point: str = "") -> dict[str, Any]:
-    return {
-        "directory": str(one.directory / "db"),
-        "seed": one.seed,
-        "kind": kind,
-        "point": point,
-        "marker": one.marker(kind),
-    }
+    ended = run_driver(DRIVER, master, json.dumps(jobs))
+    lines = [json.loads(line) for line in ended.stdout.splitlines()]
+    return ended.returncode, lines, ended.stderr[-3_000:]
 
 
 @pytest.mark.parametrize("kind", ["kill executor", "sleep", "exit"])
@@ -70,45 +65,72 @@ def test_lost_executors_and_second_attempts_change_nothing(
     master: str, tmp_path: Path, kind: str
 ) -> None:
     dice, counters = random.Random(SEED), Counter[str]()
+    names = dice.sample(sorted(WORLDS), len(WORLDS))
+    some = [
+        Disturbed(names[n % len(names)], tmp_path / str(n), SEED * 100 + n, counters)
+        for n in range(JOBS_PER_KIND)
+    ]
     # An attempt that hangs has written its files: those of two attempts lie side by side.
-    points = ("spark.load.after_files",) if kind == "sleep" else POINTS
-    worlds = [world(tmp_path / str(n), SEED * 100 + n, counters) for n in range(JOBS_PER_KIND)]
-    jobs = [job(one, kind, dice.choice(points)) for one in worlds]
-    status, found, said = drive(master, [*jobs, *(job(one, "none") for one in worlds)])
-    assert status == 0, said[-3_000:]
-    first, again = found[: len(worlds)], found[len(worlds) :]
-    for one, before, after in zip(worlds, first, again, strict=True):
-        assert "txn" in after, after
-        assert after["done_before"] == ("txn" in before)
-        one.check_all(after["txn"])
-        counters[f"fired {kind}"] += Path(one.marker(kind)).exists()
-        counters["repeated parts"] += repeated_parts(one)
-        one.close()
-    print(json.dumps({"seed": SEED, "jobs": len(worlds), **counters}))
-    assert counters[f"fired {kind}"] >= 0.75 * len(worlds), "too few faults took place"
+    first = 0 if kind != "sleep" else -1
+    jobs = [each.job(kind, dice.choice(each.world.worker_points[first:])) for each in some]
+    status, found, said = drive(master, [*jobs, *(each.job("none") for each in some)])
+    assert status == 0, (found, said)
+    ends = zip(some, found[: len(some)], found[len(some) :], strict=True)
+    for each, before, after in ends:
+        print(f"{kind}: {each.name}, seed {each.world.seed}: {before}", flush=True)
+        check_ends(each.world, before, after)
+        counters[f"fired {kind}"] += Path(each.world.marker(kind)).exists()
+        counters["repeated parts"] += repeated_parts(each.world)
+        each.world.close()
+    print(json.dumps({"seed": SEED, "jobs": len(some), **counters}), flush=True)
+    assert counters[f"fired {kind}"] >= FIRED_MIN * len(some), "too few faults took place"
     if kind == "sleep":
         assert counters["repeated parts"], "nothing was tried twice"
 
 
-def repeated_parts(one: LoadWorld) -> int:
-    """Parts of the job of which more than one attempt has left files."""
+def check_ends(world: World, before: dict[str, Any], after: dict[str, Any]) -> None:
+    """A job that was run twice has happened once."""
+    assert "txn" in after, after
+    world.check_done(Done(**after))
+    if "txn" in before:
+        world.check_again(Done(**before), Done(**after))
+    else:
+        assert not after["done_before"], before
+
+
+def repeated_parts(world: World) -> int:
+    """Parts of a job of which more than one attempt has left files."""
     attempts: dict[tuple[str, str], set[str]] = {}
-    for file in (one.directory / "db").rglob("i*.*.*-*"):
-        token, part, attempt = file.name.partition("-")[0].split(".")[:3]
+    for file in world.path.rglob("*.*.*-*"):
+        token, part, attempt = file.name.partition("-")[0].rsplit(".", 2)
         attempts.setdefault((token, part), set()).add(attempt)
     return sum(len(several) > 1 for several in attempts.values())
 
 
-@pytest.mark.parametrize("point", DRIVER_POINTS)
-def test_a_driver_that_ends_leaves_all_or_nothing(master: str, tmp_path: Path, point: str) -> None:
+def test_drivers_that_end_leave_all_or_nothing(master: str, tmp_path: Path) -> None:
     counters = Counter[str]()
-    one = world(tmp_path / "w", SEED, counters)
-    status, found, said = drive(master, [job(one, "driver", point)])
-    assert (status, found) == (EXIT_STATUS, []), said[-3_000:]
-    happened = point.endswith("after_commit")
-    assert one.outcome() == ("all" if happened else "none")
-    status, found, said = drive(master, [job(one, "none"), job(one, "none")])
-    assert status == 0, said[-3_000:]
-    assert [line["done_before"] for line in found] == [happened, True]
-    one.check_all(found[0]["txn"])
-    one.close()
+    steps = [
+        (name, point)
+        for name, world in WORLDS.items()
+        for point in world.driver_points
+        if point.startswith("spark.")
+    ]
+    ended: list[tuple[Disturbed, bool]] = []
+    steps = random.Random(SEED).sample(steps, min(len(steps), 2 * JOBS_PER_KIND))
+    for number, (name, point) in enumerate(steps):
+        each = Disturbed(name, tmp_path / str(number), SEED * 100 + number, counters)
+        status, found, said = drive(master, [each.job("driver", point)])
+        assert (status, found) == (EXIT_STATUS, []), (name, point, said)
+        happened = each.world.is_decided_at(point)
+        each.world.check(happened=happened)
+        ended.append((each, happened))
+        print(f"{name}: a driver ended at {point}, seed {each.world.seed}", flush=True)
+        counters[f"fired {point}"] += 1
+    status, found, said = drive(master, [each.job("none") for each, _ in ended for _ in range(2)])
+    assert status == 0, (found, said)
+    for (each, happened), first, again in zip(ended, found[::2], found[1::2], strict=True):
+        assert first["done_before"] == happened, (each.name, first)
+        each.world.check_again(Done(**first), Done(**again))
+        each.world.check_done(Done(**again))
+        each.world.close()
+    print(json.dumps({"seed": SEED, "jobs": len(ended), **counters}), flush=True)

@@ -1,8 +1,9 @@
-"""Faults inside the Python workers of a Spark: armed on the way, acted out once.
+"""Faults inside the Python workers of a Spark: armed by a small job, acted out once.
 
-Workers are forked by a daemon and used again for a minute, so what one stage leaves in a worker is
-there when the next one runs. A fault is a failpoint of ours and what happens there; a marker file
-makes sure that it happens in one worker only, once, and tells afterwards that it did.
+Workers are forked by a daemon and used again for a minute, the one that has waited longest first,
+so what one job leaves in a worker is there when the next one runs. A fault is a failpoint of ours
+and what happens there; a marker file makes sure that it happens in one worker only, once, and tells
+afterwards that it did.
 """
 
 from __future__ import annotations
@@ -23,19 +24,20 @@ import pyarrow as pa
 from stele.env import failpoints
 from stele.errors import StorageFailed
 
-POINTS = (
-    "spark.load.after_sort",
-    "spark.load.after_files",
-    "storage.columns.after_group",
-    "storage.columns.after_sync",
-    "storage.columns.after_sync_dir",
-    "storage.fragment.after_group",
-    "storage.fragment.after_sync",
+MODULES = (
+    "stele.spark.load_task",
+    "stele.spark.write_task",
+    "stele.spark.compact_task",
+    "stele.spark.recover_task",
+    "stele.spark.tasks",
 )
-"""Passed by every task that loads rows of the tests' table."""
+"""Their failpoints, and those of what they use, are declared when they are imported."""
 
-DISARMING_SECONDS = 0.2
-"""A worker is kept busy for so long, so that the next task goes to another one."""
+WORKERS_MAX = 8
+"""That may wait for work in an executor: each task of a small job gets another one of them."""
+
+ARMING_SECONDS = 0.1
+"""A worker is kept busy for so long, so that all processors take part."""
 
 SLEEP_SECONDS = 20.0
 FULL_BYTES = 2_000
@@ -55,27 +57,16 @@ class WorkerFault:
         return Path(self.marker).exists()
 
 
-def armed_rows(frame: Any, fault: WorkerFault) -> Any:
-    """The same rows; workers that hand them on are armed, and soon do what comes after."""
+def arm_workers(spark: Any, fault: WorkerFault | None) -> None:
+    """Let all workers that are there forget what they were armed with, and arm them anew."""
     _travel()
 
     def arm(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         arm_here(fault)
+        threading.Event().wait(ARMING_SECONDS)
         yield from batches
 
-    return frame.mapInArrow(arm, frame.schema)
-
-
-def disarm_workers(spark: Any, workers: int = 2) -> None:
-    """Let all workers that are there forget what they were armed with."""
-    _travel()
-
-    def disarm(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        arm_here(None)
-        threading.Event().wait(DISARMING_SECONDS)
-        yield from batches
-
-    spark.range(0, 2 * workers, 1, 2 * workers).mapInArrow(disarm, "id long").collect()
+    spark.range(0, WORKERS_MAX, 1, WORKERS_MAX).mapInArrow(arm, "id long").collect()
 
 
 def _travel() -> None:
@@ -87,8 +78,8 @@ def _travel() -> None:
 
 def arm_here(fault: WorkerFault | None) -> None:
     """In a worker: forget what was armed before."""
-    for module in ("stele.spark.load_task", "stele.storage.fragment_file"):
-        importlib.import_module(module)  # their failpoints are declared then
+    for module in MODULES:
+        importlib.import_module(module)
     for name in failpoints.declared():
         failpoints.disarm(name)
     _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -45,6 +46,12 @@ def make(path: Path) -> None:
     place = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
     done = subprocess.run(words, cwd=ROOT, env=place, check=False, timeout=300)
     assert done.returncode == KILLED
+
+
+def copied(path: Path, target: Path) -> Path:
+    """The same directory as it is on disk now, whether somebody has it open or not."""
+    shutil.copytree(path, target, ignore=shutil.ignore_patterns("socket"))
+    return target
 
 
 def fill(path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from stele.spark.recover_task import encode_task, read_pieces, write_parts
 from stele.spark.recovering import gathered, planned_parts
 from stele.storage.recovery_work import RecoveryWork
 from tests.unit.cluster import crashed_directory
+from tests.unit.cluster.crashed_directory import copied
 
 FAILPOINTS = sorted(
     name
@@ -44,11 +44,6 @@ def expected(crashed: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[st
 @pytest.fixture
 def path(crashed: Path, tmp_path: Path) -> Path:
     return copied(crashed, tmp_path / "db")
-
-
-def copied(path: Path, target: Path) -> Path:
-    shutil.copytree(path, target, ignore=shutil.ignore_patterns("socket"))
-    return target
 
 
 def carried_out(work: RecoveryWork, processors: int = 2) -> list[dict[str, Any]]:
