@@ -51,7 +51,8 @@ class Shell(Protocol):
         """One more who waits."""
 
     def wake(self) -> None:
-        """Something was handed to the node: call ``Driver.turn`` soon, once."""
+        """Something was handed to the node: call ``Driver.turn`` soon, once. A turn also tells the
+        followers what is committed; if ``Node.owes_news`` after the last one, call it again."""
 
     def send(self, messages: Sequence[Message]) -> None:
         """Give messages to the network; they may be lost."""
@@ -140,6 +141,12 @@ class Driver:
     def tell(self, event: e.Event) -> None:
         """An event that nobody waits for."""
         self.node.handle(event)
+        if self.node.has_news:
+            self._shell.wake()
+
+    def tell_followers(self) -> None:
+        """They have waited long enough for what the node owes them."""
+        self.node.has_news = True
         self._shell.wake()
 
     def tick(self, now_us: int, wall_us: int) -> None:

@@ -99,7 +99,8 @@ class Node:
         """Why, once it has."""
 
         self.has_news = False
-        """Something was handed in since the last ``take``; without news, another gives nothing."""
+        """Something follows from what was handed in since the last ``take``. Without news, another
+        could only tell the followers what is committed: see ``owes_news``."""
 
         self._log_start = status.first_index
         self._leading_term = 0
@@ -132,9 +133,27 @@ class Node:
 
     def handle(self, event: e.Event) -> None:
         """Take one event. A stopped node takes none."""
-        self.has_news = True
+        kind = type(event)
         if self.stopped is None:
-            self._HANDLERS[type(event)](self, event)
+            self._HANDLERS[kind](self, event)
+        if not self.has_news:
+            self.has_news = kind not in _OFTEN_IN_VAIN or self._has_work()
+
+    def _has_work(self) -> bool:
+        """Answers do not count: there are some after an ``Applied`` only, for ``take_answers``."""
+        return (
+            self.core.has_work()
+            or self._reads.has_confirmed
+            or self._reads.wants_round
+            or bool(self._writes)
+            or self._out.has_more_than_answers
+        )
+
+    @property
+    def owes_news(self) -> bool:
+        """Whether followers wait to hear what is committed. They may, for a moment: entries that
+        follow say it too, and that saves a message, its answer, and a turn at both ends."""
+        return self.core.owes_news()
 
     def take(self) -> e.Instructions | None:
         """What is to be done now; None if nothing is. Once a turn, until then."""
@@ -397,3 +416,8 @@ class Node:
         e.AlarmOver: _on_alarm_over,
         e.StorageLost: _on_storage_lost,
     }
+
+
+_OFTEN_IN_VAIN = frozenset({e.PeerMessage, e.Persisted, e.Applied})
+"""Of these many change nothing that anybody waits for: the last acknowledgement of an entry, the
+own sync that is not the first, an apply that was answered."""

@@ -94,9 +94,13 @@ class Outbox:
     @property
     def is_empty(self) -> bool:
         """Whether nothing was collected, but for what waits for the disk."""
-        return not (
+        return not (self.answers or self.has_more_than_answers)
+
+    @property
+    def has_more_than_answers(self) -> bool:
+        """Whether something was collected that ``take_answers`` would leave."""
+        return bool(
             self.send
-            or self.answers
             or self.refusals
             or self.reads
             or self.send_images

@@ -3,10 +3,6 @@
 Raft's messages go one way and may be lost, so nothing here waits or repeats: what cannot be sent
 now is dropped, and the node hears that the peer is unreachable. Connections follow the membership:
 who has left it is no longer called.
-
-An append without entries only says how far the log is committed. Under load the next entries follow
-at once and say it too, so it waits for them a moment: that saves every other message, its answer,
-and a turn at both ends.
 """
 
 from __future__ import annotations
@@ -20,16 +16,10 @@ from stele.env.ports import Network, Random
 from stele.errors import SteleError, Unavailable
 from stele.protocol.raft import DELIVER, Delivery
 from stele.raft import Membership, Message
-from stele.raft.messages import AppendRequest
 from stele.rpc import BackoffPolicy, Channel, ClientOptions, Credentials, Role
 
 DIAL_BACKOFF: Final = BackoffPolicy(first_us=20_000, last_us=300_000)
 """A member that restarts has to be found within the time of an election."""
-
-
-NEWS_PATIENCE_S: Final = 0.002
-"""How long news of a commit wait for entries to go with: a small part of what a follower's reader
-waits for its round, and about what a client takes to write again."""
 
 HEARD_FROM_MAX: Final = 16
 """Senders whose addresses a member remembers: the members, and leaders that it has yet to meet."""
@@ -65,9 +55,6 @@ class Peers:
         self._membership = Membership()
         self._channels: dict[str, Channel] = {}
         self._closing: set[asyncio.Task[None]] = set()
-        self._news: dict[int, AppendRequest] = {}
-        """By target: what may still be said by something else."""
-        self._patience: asyncio.TimerHandle | None = None
 
     def follow(self, membership: Membership) -> None:
         """These are the members now."""
@@ -100,31 +87,9 @@ class Peers:
         """Hand messages to the network, those for one member in one frame."""
         by_target: dict[int, list[Message]] = {}
         for message in messages:
-            if isinstance(message, AppendRequest):
-                self._news.pop(message.target, None)
-                if not message.entries:
-                    self._news[message.target] = message
-                    continue
             by_target.setdefault(message.target, []).append(message)
         for target, own in by_target.items():
-            news = self._news.pop(target, None)
-            self._deliver(target, own if news is None else [news, *own])
-        self._arm()
-
-    def _arm(self) -> None:
-        """Be patient from when there is something to be patient about."""
-        if self._news and self._patience is None:
-            loop = asyncio.get_running_loop()
-            self._patience = loop.call_later(NEWS_PATIENCE_S, self._send_news)
-        elif self._patience is not None and not self._news:
-            self._patience.cancel()
-            self._patience = None
-
-    def _send_news(self) -> None:
-        self._patience = None
-        news, self._news = self._news, {}
-        for target, message in news.items():
-            self._deliver(target, [message])
+            self._deliver(target, own)
 
     def _deliver(self, target: int, own: list[Message]) -> None:
         try:
@@ -152,7 +117,5 @@ class Peers:
 
     async def close(self) -> None:
         """Call nobody any more."""
-        if self._patience is not None:
-            self._patience.cancel()
         channels = [channel.close(grace_s=0) for channel in self._channels.values()]
         await asyncio.gather(*channels, *self._closing)

@@ -42,6 +42,10 @@ PUT_OFF_S: Final = 0.005
 """How long a follower may put off what nobody there waits for: some appends, and less than a
 heartbeat's period."""
 
+NEWS_PATIENCE_S: Final = 0.002
+"""How long news of a commit wait for entries to go with: a small part of what a follower's reader
+waits for its round, and about what a client takes to write again."""
+
 US_PER_SECOND: Final = 1_000_000
 
 log = logging.getLogger("stele.metastore")
@@ -117,6 +121,7 @@ class NodeServer:
         self._ticking: asyncio.TimerHandle | None = None
         self._catching_up: asyncio.TimerHandle | None = None
         self._is_catching_up_due = False
+        self._telling: asyncio.TimerHandle | None = None
         self.ended: asyncio.Future[str] = self._loop.create_future()
         """Resolved with the reason when the node has given up."""
 
@@ -130,9 +135,7 @@ class NodeServer:
 
     async def close(self, grace_s: float = 1.0) -> None:
         """Answer what is in flight, write what there is, let go of everything."""
-        for timer in (self._ticking, self._catching_up):
-            if timer is not None:
-                timer.cancel()
+        self._cancel_timers()
         await self._server.close(grace_s)
         await self._images.close()
         await self._peers.close()
@@ -140,6 +143,11 @@ class NodeServer:
         self._threads.shutdown(wait=True)
         self._member.log.close()
         self._values.close()
+
+    def _cancel_timers(self) -> None:
+        for timer in (self._ticking, self._catching_up, self._telling):
+            if timer is not None:
+                timer.cancel()
 
     def _tick(self) -> None:
         self._ticking = self._loop.call_later(self._options.tick_us / US_PER_SECOND, self._tick)
@@ -175,7 +183,10 @@ class NodeServer:
             self.stopped("a turn was not carried out")
         finally:
             self._turn_due = False
-        if self.driver.node.has_news and not self.ended.done():
+        if self.ended.done():
+            return
+        self._see_to_news()
+        if self.driver.node.has_news:
             self.wake()  # handed in while the last answers were written
 
     def _catches_up(self) -> bool:
@@ -196,10 +207,24 @@ class NodeServer:
         self._is_catching_up_due = True
         self.wake()
 
+    def _see_to_news(self) -> None:
+        """Have the followers told what is committed, unless it goes with entries soon."""
+        if self.driver.node.owes_news:
+            if self._telling is None:
+                self._telling = self._loop.call_later(NEWS_PATIENCE_S, self._tell_followers)
+        elif self._telling is not None:
+            self._telling.cancel()
+            self._telling = None
+
+    def _tell_followers(self) -> None:
+        self._telling = None
+        self.driver.tell_followers()
+
     def _carry_out(self) -> None:
         self._server.begin_turn()
         try:
-            while self.driver.step():
+            while self.driver.node.has_news:
+                self.driver.step()
                 self._server.write_answers()
         finally:
             self._server.end_turn()
@@ -259,9 +284,7 @@ class NodeServer:
     def stopped(self, reason: str) -> None:
         """The node has given up: so does the server."""
         log.error("node %d stops: %s", self.node, reason)
-        for timer in (self._ticking, self._catching_up):
-            if timer is not None:
-                timer.cancel()
+        self._cancel_timers()
         if not self.ended.done():
             self.ended.set_result(reason)
 

@@ -23,9 +23,10 @@ from stele.metastore.driver import Driver
 from stele.metastore.paths import check_key, check_range
 from stele.protocol import metastore as p
 from stele.protocol.metastore_values import Delete, Get, Identity, KeyRange, Operation, Put
-from stele.raft import NOBODY, Membership
+from stele.raft import NOBODY, AddLearner, Membership, Relocate
 from stele.raft import Role as RaftRole
 from stele.rpc import Binding, Context, Role
+from stele.rpc.addresses import parse_address
 from stele.rpc.wire_errors import encode_error
 
 RIGHTS: Final = {
@@ -339,12 +340,15 @@ class MetastoreService:
 
     def change_members(self, _context: Context, request: p.ChangeMembersRequest) -> Any:
         """One step of the membership."""
+        if isinstance(request.change, AddLearner | Relocate):
+            parse_address(request.change.address)  # or no member could ever call it
         return self._driver.ask(
             lambda number: e.ChangeMembership(number, request.change), self._membership_response
         )
 
     def join(self, _context: Context, request: p.JoinRequest) -> Any:
         """A newcomer's way to a vote."""
+        parse_address(request.address)
         return self._driver.ask(
             lambda number: e.JoinGroup(number, request.node, request.address),
             self._membership_response,

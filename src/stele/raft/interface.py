@@ -45,6 +45,12 @@ class RaftCore(Protocol):
     def has_ready(self) -> bool:
         """Whether ``ready`` may have something to say. Costs little, for who asks often."""
 
+    def has_work(self) -> bool:
+        """The same, but for news of a commit, which cost less with the next entries."""
+
+    def owes_news(self) -> bool:
+        """Whether a follower waits for such news."""
+
     def ready(self) -> Ready | None:
         """What is to be done now; None if nothing is. Each instruction is given once."""
 

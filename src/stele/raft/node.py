@@ -146,19 +146,27 @@ class RaftNode:
 
     def has_ready(self) -> bool:
         """See ``RaftCore``."""
+        is_commit_new = self.state.log.commit != self._offered_hard_state.commit
+        return is_commit_new or self.has_work() or self.owes_news()
+
+    def has_work(self) -> bool:
+        """See ``RaftCore``."""
         s, offered = self.state, self._offered_hard_state
         log = s.log
         return (
             log.ledger.offered != log.last_index
-            or log.commit != offered.commit
-            or s.has_output
             or log.handed < log.applicable_index()
+            or s.has_output
             or s.term != offered.term
             or s.vote != offered.vote
             or bool(s.reads.waiting or s.forwarded.unsent)
             or s.snapshot_to_install is not None
-            or (s.role is Role.LEADER and replication.has_appends(s))
+            or replication.has_entries(s)
         )
+
+    def owes_news(self) -> bool:
+        """See ``RaftCore``."""
+        return replication.has_news(self.state)
 
     def ready(self) -> Ready | None:
         """See ``RaftCore``."""

@@ -95,14 +95,15 @@ class Progress:
         self.recently_active = True
         """Heard from since the last quorum check. A newcomer gets one period to say something."""
 
-    def knows(self, last_index: int, commit: int) -> bool:
-        """Whether all there is was streamed already: the common case, and cheap to tell."""
+    def has_all(self, last_index: int) -> bool:
+        """Whether all entries were streamed already: the common case, and cheap to tell."""
         return (
-            self.next > last_index
-            and self.commit_sent >= commit
-            and not self.check_due
-            and self.state is ProgressState.REPLICATE
+            self.next > last_index and not self.check_due and self.state is ProgressState.REPLICATE
         )
+
+    def knows(self, last_index: int, commit: int) -> bool:
+        """The same, and whether it was told what is committed."""
+        return self.commit_sent >= commit and self.has_all(last_index)
 
     def note_sent(self, entries: Sequence[Entry], commit: int) -> None:
         """An append message went out."""

@@ -33,10 +33,22 @@ def send_appends(s: RaftState) -> None:
             pass
 
 
-def has_appends(s: RaftState) -> bool:
-    """Whether some follower does not know everything yet."""
-    last, commit = s.log.last_index, s.log.commit
-    return not all(progress.knows(last, commit) for progress in s.peers.values())
+def has_entries(s: RaftState) -> bool:
+    """Whether some follower lacks entries, as far as is known."""
+    last = s.log.last_index
+    for progress in s.peers.values():  # noqa: SIM110 - asked for every message
+        if not progress.has_all(last):
+            return True
+    return False
+
+
+def has_news(s: RaftState) -> bool:
+    """Whether some follower was not told yet what is committed."""
+    commit = s.log.commit
+    for progress in s.peers.values():  # noqa: SIM110 - asked for every turn
+        if progress.commit_sent < commit:
+            return True
+    return False
 
 
 def send_append(s: RaftState, node: int, progress: Progress) -> bool:

@@ -69,6 +69,38 @@ def test_a_leader_answers_before_it_tells_the_others_of_the_commit() -> None:
     assert any(isinstance(m, AppendRequest) and not m.entries for m in told)
 
 
+def test_only_what_somebody_waits_for_is_news() -> None:
+    """A commit is told to the followers by the next turn, whenever that is."""
+    group = Group(3)
+    leader = group.elect()
+    group.ask(1, put(1))
+    node = leader.node
+
+    def has_news() -> bool:
+        return node.has_news
+
+    node.handle(put(2))
+    assert has_news()
+    todo = node.take()
+    assert todo is not None
+    node.handle(e.Persisted(todo.persist[-1].number))
+    assert not has_news(), "the own sync is not a majority"
+    index = todo.persist[-1].entries[-1].index
+    node.handle(e.PeerMessage(AppendAccepted(2, 1, node.core.term, index)))
+    assert has_news()
+    applying = node.take()
+    assert applying is not None
+    leader.carry_out(applying)
+    assert [answer.request for answer in node.take_answers()] == [2]
+    node.handle(e.PeerMessage(AppendAccepted(3, 1, node.core.term, index)))
+    assert not has_news(), "the last acknowledgement changes nothing"
+    assert has_news() < node.owes_news
+    telling = node.take()
+    assert telling is not None
+    assert [m.commit for m in telling.send if isinstance(m, AppendRequest)] == [index, index]
+    assert not node.core.owes_news()
+
+
 def test_nothing_is_answered_before_the_own_disk_and_a_majority_have_it() -> None:
     group = Group(3)
     leader = group.elect()

@@ -101,6 +101,18 @@ async def test_leadership_is_handed_over_and_a_removed_node_is_out() -> None:
         assert len(await ms.admin.members()) == 2
 
 
+async def test_followers_hear_of_a_commit_without_another_write_or_a_heartbeat() -> None:
+    async with group_of(3) as group:
+        ms = group.client()
+        leader = group.servers[group.leader()]
+        await ms.put("/a", b"1")
+        leader._cancel_timers()
+        index = await ms.put("/a", b"2")
+        async with asyncio.timeout(20):
+            while any(s.driver.machine.applied_index < index for s in group.servers.values()):
+                await asyncio.sleep(0.001)
+
+
 async def test_only_the_leader_knows_how_the_others_are() -> None:
     async with group_of(3) as group:
         ms = group.client()
