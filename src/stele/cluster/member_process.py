@@ -34,6 +34,8 @@ from stele.metastore import events as e
 from stele.metastore.discovery import Respondent
 from stele.metastore.kv_rocks import RocksKeyValues
 from stele.metastore.member import (
+    IMAGE_DIRECTORY,
+    LOG_DIRECTORY,
     STATE_DIRECTORY,
     Member,
     MemberOptions,
@@ -52,6 +54,8 @@ from stele.rpc.listening import bind_tcp
 from stele.rpc.tls import holder_of
 
 LOCK_FILE: Final = "LOCK"
+HOUSEHOLD: Final = frozenset({LOCK_FILE, LOG_DIRECTORY, STATE_DIRECTORY, IMAGE_DIRECTORY})
+"""What a member keeps in its directory."""
 
 OPTIONS: Final = MemberOptions(
     raft=RaftConfig(election_ticks=10, committed_bytes_max=64 << 10),
@@ -164,6 +168,8 @@ class MemberProcess:
     async def _be_member(self) -> None:
         options = self._options
         known = is_member(self._files)
+        if not known:
+            self._check_directory_is_ours()
         if options.bootstrap:
             if known:
                 raise AlreadyExists(
@@ -179,6 +185,16 @@ class MemberProcess:
                 )
             cluster = await self._find_group()
             enter_group(self._files, self._random, cluster, OPTIONS)
+
+    def _check_directory_is_ours(self) -> None:
+        """Nobody has lived here: there may be what one left who died at birth, and no more. A
+        database, above all, would be lost to its owner."""
+        strange = sorted(set(self._files.list("")) - HOUSEHOLD)
+        if strange:
+            raise AlreadyExists(
+                f"{self._options.directory!r} holds {strange[0]!r}, which is not a metastore's: "
+                "give a new directory"
+            )
 
     async def _find_group(self) -> str:
         """The group to join, from whom is known or from whoever answers; as long as it takes if it

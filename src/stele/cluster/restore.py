@@ -15,21 +15,30 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from shutil import rmtree
 from typing import Final
 
 from stele.client.metastore import Metastore
 from stele.env.posix import PosixFileSystem
 from stele.env.real import SystemRandom
-from stele.errors import AlreadyExists, Corruption, InvalidArgument, NotFound
+from stele.errors import (
+    AlreadyExists,
+    Corruption,
+    DirectoryInUse,
+    InvalidArgument,
+    NotFound,
+    SteleError,
+)
 from stele.metastore.kv_rocks import RocksKeyValues
 from stele.metastore.member import (
     STATE_DIRECTORY,
     MemberOptions,
     found_group_at,
-    is_member,
 )
 from stele.metastore.state.machine import StateMachine
+from stele.rpc.addresses import parse_address
 
+LOCK_FILE: Final = "LOCK"
 LENGTH_BYTES: Final = 4
 CHUNK_BYTES_MAX: Final = 64 << 20
 MAGIC: Final = b"stele-metastore-backup-1\n"
@@ -89,18 +98,36 @@ def read_backup(file: Path) -> Iterator[bytes]:
 
 def restore_backup(file: Path, directory: str, address: str, *, index_offset: int) -> Restored:
     """Make a directory the home of the first node of a new group that holds a backup."""
-    files, random = PosixFileSystem(directory), SystemRandom()
-    with files.lock_exclusive("LOCK"):
-        if is_member(files) or files.exists(STATE_DIRECTORY):
+    parse_address(address)
+    if next(read_backup(file), None) is None:
+        raise Corruption("the backup was cut short", file=str(file))
+    files = PosixFileSystem(directory)
+    try:
+        lock = files.lock_exclusive(LOCK_FILE)
+    except DirectoryInUse as error:
+        raise DirectoryInUse(f"{directory!r} is in use: give a new directory") from error
+    with lock:
+        if set(files.list("")) - {LOCK_FILE}:
             raise AlreadyExists(f"{directory!r} is not empty: give a new directory")
         files.mkdir(STATE_DIRECTORY)
-        state = f"{directory}/{STATE_DIRECTORY}"
-        values = RocksKeyValues(state, PosixFileSystem(state))
         try:
-            machine = StateMachine(values)
-            machine.replace(read_backup(file))
-            index = machine.restore(index_offset)
-            identity = found_group_at(files, random, address, index, MemberOptions())
-        finally:
-            values.close()
+            return _restore(file, files, directory, address, index_offset)
+        except SteleError:
+            # It was no whole backup: the directory can be given again, with a better one.
+            rmtree(Path(directory, STATE_DIRECTORY), ignore_errors=True)
+            raise
+
+
+def _restore(
+    file: Path, files: PosixFileSystem, directory: str, address: str, index_offset: int
+) -> Restored:
+    state = f"{directory}/{STATE_DIRECTORY}"
+    values = RocksKeyValues(state, PosixFileSystem(state))
+    try:
+        machine = StateMachine(values)
+        machine.replace(read_backup(file))
+        index = machine.restore(index_offset)
+        identity = found_group_at(files, SystemRandom(), address, index, MemberOptions())
+    finally:
+        values.close()
     return Restored(identity.cluster, identity.node, index, machine.incarnation)

@@ -19,14 +19,15 @@ from threading import Lock
 from stele.cluster.root_of_trust import RootOfTrust, open_root
 from stele.coordination.records import SessionRecord, TableRecord, TableState
 from stele.env.ports import FileLock
-from stele.errors import NotFound, SteleError, TabletNotServing, Unavailable
+from stele.errors import InvalidArgument, NotFound, SteleError, TabletNotServing, Unavailable
+from stele.metastore.member import is_member
 from stele.model.operations import OperationKind
 from stele.model.ranges import RowRange
 from stele.model.schema_json import schema_from_json
 from stele.storage.block_cache import BlockCache
 from stele.storage.log_format import check_session
 from stele.tablet.config import ConfigEdit, TabletConfig
-from stele.tablet.config_store import RootFile
+from stele.tablet.config_store import ROOT_FILE, RootFile
 from stele.tablet.engine import Engine, World
 from stele.tablet.flush_policy import FlushLimits
 from stele.tablet.fragment_store import FragmentStore
@@ -159,6 +160,10 @@ class Store:
 
 
 def _open(world: World, options: EngineOptions, owner: str, lock: FileLock) -> Store:
+    if not world.files.exists(ROOT_FILE) and is_member(world.files):
+        raise InvalidArgument(
+            "the directory is the home of a node of a metastore: give the database one of its own"
+        )
     coordination = open_root(world)
     try:
         return _open_engines(world, options, owner, lock, coordination)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import stele
 from stele.client.metastore_connect import connect_async
 from stele.cluster.discovery import Announcer, DiscoveryOptions
 from stele.cluster.member_process import MemberProcess, ServeOptions, serve
@@ -68,6 +69,30 @@ async def test_what_cannot_be_started_says_why(tmp_path: Path) -> None:
     await process.close()
     with pytest.raises(AlreadyExists, match="without --bootstrap"):
         await serve(options, stop, nobody)
+
+
+async def test_a_node_does_not_move_into_a_database_nor_a_database_into_a_node(
+    tmp_path: Path,
+) -> None:
+    def nobody(_server: NodeServer) -> None:
+        raise AssertionError("it must not start")
+
+    home, node = tmp_path / "db", tmp_path / "node"
+    stele.open(home).close()
+    before = sorted(home.iterdir())
+    options = ServeOptions(directory=str(home), listen=free_address(), bootstrap=True)
+    with pytest.raises(AlreadyExists, match="give a new directory"):
+        await serve(options, asyncio.Event(), nobody)
+    assert sorted(home.iterdir()) == before
+    process = MemberProcess(
+        ServeOptions(directory=str(node), listen=free_address(), bootstrap=True)
+    )
+    await process.start()
+    await process.close()
+    before = sorted(node.iterdir())
+    with pytest.raises(InvalidArgument, match="node of a metastore"):
+        stele.open(node)
+    assert sorted(node.iterdir()) == before
 
 
 def place(label: str = "stele") -> DiscoveryOptions:

@@ -10,7 +10,8 @@ import pytest
 from stele.client.metastore_connect import connect_async
 from stele.cluster.member_process import MemberProcess, ServeOptions
 from stele.cluster.restore import read_backup, restore_backup, write_backup
-from stele.errors import AlreadyExists, Corruption, NotFound
+from stele.env.posix import PosixFileSystem
+from stele.errors import AlreadyExists, Corruption, DirectoryInUse, NotFound, SteleError
 from tests.unit.cluster.test_member_process import free_address
 from tests.unit.metastore.embedded_support import Home
 
@@ -66,4 +67,21 @@ def test_what_is_not_a_whole_backup_is_refused(tmp_path: Path) -> None:
     for size in (len(data) - 1, len(data) // 2):
         cut.write_bytes(data[:size])
         with pytest.raises(Corruption):
-            restore_backup(cut, str(tmp_path / f"d{size}"), "127.0.0.1:1", index_offset=1)
+            restore_backup(cut, str(tmp_path / "d"), "127.0.0.1:1", index_offset=1)
+    for bad, address in ((foreign, "127.0.0.1:1"), (file, "nonsense")):
+        with pytest.raises(SteleError):
+            restore_backup(bad, str(tmp_path / "d"), address, index_offset=1)
+    restore_backup(file, str(tmp_path / "d"), "127.0.0.1:1", index_offset=1)  # and then a good one
+
+
+def test_a_directory_that_is_in_use_or_holds_anything_is_refused(tmp_path: Path) -> None:
+    file, _, _ = backup(tmp_path)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "letter").touch()
+    with pytest.raises(AlreadyExists, match="give a new directory"):
+        restore_backup(file, str(tmp_path / "full"), "127.0.0.1:1", index_offset=1)
+    with (
+        PosixFileSystem(tmp_path / "used").lock_exclusive("LOCK"),
+        pytest.raises(DirectoryInUse, match="give a new directory"),
+    ):
+        restore_backup(file, str(tmp_path / "used"), "127.0.0.1:1", index_offset=1)
