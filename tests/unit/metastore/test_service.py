@@ -133,6 +133,23 @@ async def test_operators_alone_change_the_group() -> None:
         assert (await user.admin.status()).role == "leader"
 
 
+async def test_an_address_that_nobody_could_call_does_not_enter_the_group() -> None:
+    async with group_of(1) as group:
+        admin = group.client(role=Role.ADMIN).admin
+        (member,) = await admin.members()
+        for change in (
+            admin.add_learner(5, "nonsense"),
+            admin.add_learner(5, ""),
+            admin.relocate(member.node, "m1:99999"),
+        ):
+            with pytest.raises(InvalidArgument, match=r"address|port"):
+                await change
+        newcomer = group.client(role=Role.METASTORE).admin
+        with pytest.raises(InvalidArgument, match="address"):
+            await newcomer.join(5, "nonsense")
+        assert await admin.members() == (member,)
+
+
 async def test_a_page_ends_where_it_must_and_says_so() -> None:
     async with group_of(1) as group:
         ms = group.client()
