@@ -165,9 +165,9 @@ class Channel:
 
         ``at_once`` is for who has gathered all that there is to say: it is written before this
         returns, and not together with what others send in this turn."""
-        self._check_usable()
         session = self._session
-        if session is None or not session.is_open:
+        if session is None or not session.is_open or self._closed or self._fork.inherited:
+            self._check_usable()
             self._dial_if_due()
             raise Unavailable(f"no connection to {self.address} yet") from self._last_error
         body = encode_message(message)

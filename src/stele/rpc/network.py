@@ -65,6 +65,9 @@ SCRATCH_BYTES: Final = 256 * 1024
 
 PEEK_BYTES: Final = GATHER_BEGIN_BYTES + 4096
 
+SMALL_READ_BYTES: Final = 4096
+"""After a read of less nobody is asked for a place: what comes in such pieces is as well copied."""
+
 audit = logging.getLogger("stele.rpc.audit")
 
 
@@ -129,6 +132,7 @@ class SocketStream(asyncio.BufferedProtocol):
         self._ended = False
         self._scratch = scratch
         self._in_place = False
+        self._read_bytes = 0
         self._direct: DirectReader = (
             cast("DirectReader", handler) if hasattr(handler, "reserve") else PassedOn()
         )
@@ -145,7 +149,7 @@ class SocketStream(asyncio.BufferedProtocol):
         transport = self._transport
         if transport is None or transport.is_closing():
             return
-        parts = cast("tuple[bytes, ...]", buffers)
+        parts: tuple[bytes, ...] = buffers  # type: ignore[assignment]
         if len(parts) == 1:
             transport.write(parts[0])
         elif sum(map(len, parts)) <= JOIN_BYTES_MAX:
@@ -192,10 +196,11 @@ class SocketStream(asyncio.BufferedProtocol):
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's signature
         """Where the next bytes go."""
-        place = self._direct.reserve()
-        if place is not None:
-            self._in_place = True
-            return place
+        if self._in_place or self._read_bytes >= SMALL_READ_BYTES:
+            place = self._direct.reserve()
+            if place is not None:
+                self._in_place = True
+                return place
         # After a large frame another one is likely: read its beginning, then it has its place.
         scratch = self._scratch[:PEEK_BYTES] if self._in_place else self._scratch
         self._in_place = False
@@ -203,6 +208,7 @@ class SocketStream(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """They are there."""
+        self._read_bytes = nbytes
         if self._in_place:
             self._direct.received_in_place(nbytes)
         else:

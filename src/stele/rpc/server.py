@@ -35,7 +35,7 @@ from stele.rpc.server_connection import ServerConnection
 from stele.rpc.service import Binding, Context
 from stele.rpc.tls import Credentials
 from stele.rpc.transport import LINGER_S, Session
-from stele.rpc.wire_format import OPEN
+from stele.rpc.wire_format import ONE_WAY, OPEN
 
 RELOAD_EVERY_S: Final = 30.0
 """How often certificates and revocations are looked at: half of the minute that is promised."""
@@ -299,7 +299,9 @@ class ServerSession(Session):
 
     def _call_plain(self, call: Call, binding: Binding, context: Context, message: Any) -> None:
         result = binding.function(context, message)
-        if type(result) is Deferred:
+        if result is None and call.kind == ONE_WAY:
+            self._connection.release(call)
+        elif type(result) is Deferred:
             call.context = result
             result.then(lambda done: self._answer_deferred(call, binding, done))
         elif isinstance(result, asyncio.Future):

@@ -149,8 +149,9 @@ class ServerConnection(Connection):
         kind = frame.kind
         weight = wire.HEADER_BYTES + frame.payload_bytes
         remaining_us = frame.argument
-        if not 0 < remaining_us <= self._deadline_us_max:
-            remaining_us = self._remaining(frame)
+        if not 0 < remaining_us <= self._deadline_us_max and (remaining_us or kind != wire.OPEN):
+            # Only a stream may have no deadline, and none is longer than the limit.
+            remaining_us = self._deadline_us_max
         call = Call(
             kind,
             request_id,
@@ -168,7 +169,7 @@ class ServerConnection(Connection):
             self.state is not State.OPEN
             or len(self._calls) >= self._inflight_max
             or self._inflight_bytes + weight > self._inflight_bytes_max
-            or not self._budget.has_room(weight)
+            or self._budget.bytes_used + weight > self._budget.bytes_max
             or (kind == wire.OPEN and self._streams_running >= self.limits.streams_max)
         ):
             self._answer_error(call, self._refusal(weight))
@@ -177,8 +178,8 @@ class ServerConnection(Connection):
             assert self.peer_hello is not None
             call.credit = self.peer_hello.window_bytes
             self._streams_running += 1
-        if NO_DEADLINE < call.deadline_us < self._deadline_floor_us:
-            self._deadline_floor_us = call.deadline_us
+        if NO_DEADLINE < call.deadline_us < self.deadline_floor_us:
+            self.deadline_floor_us = call.deadline_us
         self._calls[request_id] = call
         self._inflight_bytes += weight
         self._budget.bytes_used += weight
@@ -232,10 +233,6 @@ class ServerConnection(Connection):
                 self._events.append(Abandoned(call, error))
 
     # ---- mechanism ---------------------------------------------------------------------
-
-    def _remaining(self, frame: Frame) -> int:
-        """Only a stream may have no deadline, and none is longer than the limit."""
-        return 0 if frame.argument == 0 and frame.kind == wire.OPEN else self._deadline_us_max
 
     def _refusal(self, weight: int) -> SteleError:
         limits = self.limits

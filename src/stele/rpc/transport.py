@@ -77,7 +77,7 @@ class Session(abc.ABC):
         """Bytes have come."""
         connection = self.connection
         assert connection is not None, "bytes before the stream opened"
-        connection.receive_data(data, self.now_us())
+        connection.receive_data(data, int(self._loop.time() * SECOND_US))
         self.flush()
 
     def reserve(self) -> memoryview | None:
@@ -141,17 +141,19 @@ class Session(abc.ABC):
         connection, stream = self.connection, self._stream
         if connection is None or stream is None or self._closing:
             return
-        if connection.has_events:
-            self._carry_out(connection.take_events())
+        if events := connection.take_events():
+            self._carry_out(events)
         if connection.state is State.CLOSED:
             stream.write(*connection.take_output())
             self._close(stream)
             return
-        self._write()
+        if connection.outbox_bytes:
+            self._write()
         self._after_flush(connection)
-        due_us = connection.next_time_us
-        if due_us < self._timer_us:
-            self._set_timer(due_us)
+        if self._timer is None or connection.deadline_floor_us < self._timer_us:
+            due_us = connection.next_time_us
+            if due_us < self._timer_us:
+                self._set_timer(due_us)
 
     # ---- mechanism ---------------------------------------------------------------------
 
