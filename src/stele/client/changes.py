@@ -24,7 +24,7 @@ from stele.env.posix import PosixFileSystem
 from stele.errors import InvalidArgument
 from stele.model.durations import parse_duration
 from stele.model.predicates import CellSpec
-from stele.model.ranges import EVERYTHING, RowRange
+from stele.model.ranges import EVERYTHING, RowRange, normalise
 from stele.storage.change_lines import CHANGE_MODES, ChangeMode, ChangeTelling
 from stele.storage.change_reader import ChangeReader
 from stele.storage.read_plan import ReadPlan
@@ -151,4 +151,4 @@ def table_changes(
         telling = ChangeTelling(mode, spec, wide.convert, wide.arrow_schema)
     first, last = feed_start(core, since), read_txn(core.backend, until)
     plan = core.backend.pin_changes(first, last, parse_duration(lease, "lease"))
-    return Changes(core, plan, first, ranges, telling)
+    return Changes(core, plan, first, normalise(ranges), telling)

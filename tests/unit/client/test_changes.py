@@ -142,3 +142,14 @@ def test_asyncio_has_it_too(tmp_path: Path) -> None:
                 return list(changes)
 
     assert [line["info:age"] for line in asyncio.run(main())] == [1]
+
+
+@pytest.mark.parametrize("mode", ["net", "all"])
+def test_rows_of_overlapping_ranges_are_told_once_and_in_order(db: Database, mode: Any) -> None:
+    table, since = people(db)
+    ranges = [(b"e", None), (b"b", b"f"), (b"a", b"c")]
+    with table.changes(since, rows=ranges, mode=mode) as found, table.changes(since) as net:
+        told = [(line["row"], line["_change_type"]) for line in found]
+        if mode == "net":
+            assert told == [(line["row"], line["_change_type"]) for line in net]
+        assert len(found.to_arrow().group_by(found.schema.names).aggregate([])) == len(told)
