@@ -55,6 +55,7 @@ def make_change_tasks(
 ) -> list[bytes]:
     """The tasks of a range of txns, ready to travel; none where nothing can have changed."""
     tablets = changed_tablets(relevant(plan, request.read), since, until, request.mode == "all")
+    asked = msgspec.structs.replace(request, read=request.read.of_a_task)
     wanted = request.read.partitions or _partitions(tablets, since, until, parallelism)
     return [
         msgspec.msgpack.encode(
@@ -64,7 +65,7 @@ def make_change_tasks(
                 since=since,
                 until=until,
                 schema_json=plan.schema_json,
-                request=request,
+                request=asked,
                 pieces=pieces,
                 fields=fields,
             )

@@ -7,6 +7,7 @@ many tasks and many small ones share one.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -14,7 +15,7 @@ import msgspec
 
 from stele.model.ranges import RowRange
 from stele.spark.routes import inside
-from stele.storage.read_plan import TabletPlan
+from stele.storage.read_plan import KeySample, TabletPlan
 from stele.storage.references import References
 
 PARTITION_BYTES = 16 * 1024 * 1024
@@ -80,11 +81,16 @@ def _atoms(tablets: Iterable[TabletPlan], ranges: Sequence[RowRange]) -> Iterato
 def _parts(tablet: TabletPlan, wanted: RowRange) -> Iterator[tuple[RowRange, int]]:
     """A range of a tablet, cut at its samples, each part with its bytes, at least one."""
     start, size_bytes = wanted.start, 1
-    for sample in tablet.samples:
-        if not wanted.contains(sample.row):
-            continue
+    samples = tablet.samples
+    first = bisect_left(samples, wanted.start, key=_row)
+    last = len(samples) if wanted.end is None else bisect_left(samples, wanted.end, key=_row)
+    for sample in samples[first:last]:
         if sample.row > start:
             yield RowRange(start, sample.row), size_bytes
             start, size_bytes = sample.row, 1
         size_bytes += sample.size_bytes
     yield RowRange(start, wanted.end), size_bytes
+
+
+def _row(sample: KeySample) -> bytes:
+    return sample.row

@@ -6,6 +6,7 @@ import msgspec
 
 from stele.errors import InvalidArgument
 from stele.model.predicates import ScanSpec
+from stele.model.ranges import EVERYTHING
 from stele.model.schema import Schema
 from stele.spark.shapes import NAMES, SHAPES, Converter, Names, Shape, converter
 
@@ -46,6 +47,12 @@ class ReadRequest(msgspec.Struct, frozen=True, kw_only=True):
     def cell_spec(self, schema: Schema) -> ScanSpec:
         """The cells that have to be read for it."""
         return msgspec.structs.replace(self.spec, columns=self.converter(schema).selection)
+
+    @property
+    def of_a_task(self) -> ReadRequest:
+        """The same for who is told the rows apart from it: ranges of rows may be many."""
+        spec = msgspec.structs.replace(self.spec, ranges=(EVERYTHING,))
+        return msgspec.structs.replace(self, spec=spec)
 
 
 def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:

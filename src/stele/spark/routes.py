@@ -16,7 +16,8 @@ Row ranges and columns are looked at first: what a read does not ask for cannot 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -64,10 +65,16 @@ def relevant(plan: ReadPlan, request: ReadRequest) -> tuple[TabletPlan, ...]:
     return tuple(found)
 
 
-def inside(ranges: Iterable[RowRange], rows: RowRange) -> tuple[RowRange, ...]:
-    """The parts of ranges that lie in a tablet."""
-    parts = (wanted.intersect(rows) for wanted in ranges)
+def inside(ranges: Sequence[RowRange], rows: RowRange) -> tuple[RowRange, ...]:
+    """The parts that lie in a tablet of ranges that are in order and apart, as those of a read."""
+    first = max(0, bisect_right(ranges, rows.start, key=_start) - 1)
+    last = len(ranges) if rows.end is None else bisect_left(ranges, rows.end, key=_start)
+    parts = (wanted.intersect(rows) for wanted in ranges[first:last])
     return tuple(part for part in parts if part is not None)
+
+
+def _start(rows: RowRange) -> bytes:
+    return rows.start
 
 
 def _matters(reference: Reference, ranges: Sequence[RowRange], columns: ColumnSet) -> bool:

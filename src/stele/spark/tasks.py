@@ -53,6 +53,7 @@ def make_tasks(
     fields: tuple[str, ...] | None = None,
 ) -> list[bytes]:
     """The tasks of a plan, ready to travel."""
+    asked = request.of_a_task
     return [
         msgspec.msgpack.encode(
             ReadTask(
@@ -60,7 +61,7 @@ def make_tasks(
                 table=plan.name,
                 txn=plan.txn,
                 schema_json=plan.schema_json,
-                request=request,
+                request=asked,
                 pieces=mine,
                 fields=fields,
             )

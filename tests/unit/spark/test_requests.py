@@ -9,6 +9,7 @@ import pytest
 from stele.errors import InvalidArgument
 from stele.model.columns import ColumnSelection
 from stele.model.predicates import ScanSpec
+from stele.model.ranges import RowRange
 from stele.spark.requests import ReadRequest
 from tests.unit.spark.plans import SCHEMA
 
@@ -35,3 +36,8 @@ def test_only_what_the_shape_shows_is_read() -> None:
     assert wide.columns == ColumnSelection.parse(["info:age", "info:name"])
     cells = ReadRequest(shape="cells").cell_spec(SCHEMA)
     assert cells.columns.is_everything
+
+
+def test_a_task_is_not_told_all_rows() -> None:
+    whole = ReadRequest(spec=ScanSpec(ranges=(RowRange(b"a", b"b"),), versions=2), shape="cells")
+    assert whole.of_a_task == ReadRequest(spec=ScanSpec(versions=2), shape="cells")

@@ -12,7 +12,7 @@ from stele.model import filters
 from stele.model.column_set import ColumnSet
 from stele.model.columns import ColumnSelection
 from stele.model.predicates import ScanSpec
-from stele.model.ranges import EVERYTHING, RowRange
+from stele.model.ranges import EVERYTHING, RowRange, normalise
 from stele.spark.requests import ReadRequest
 from stele.spark.routes import NATIVE_RANGES_MAX, choose_routes, inside, relevant
 from stele.storage.clean_files import Routes
@@ -158,3 +158,19 @@ def test_every_reference_goes_one_way_and_clean_files_overlap_nothing(
             if each.name in clean and each is not other and columns == others:
                 a, b = each.summary, other.summary
                 assert a.last_row < b.first_row or b.last_row < a.first_row
+
+
+@given(
+    bounds=st.lists(st.binary(max_size=2), max_size=12, unique=True),
+    tablet=st.tuples(st.binary(max_size=2), st.none() | st.binary(min_size=1, max_size=2)),
+)
+def test_the_parts_of_ranges_in_a_tablet(
+    bounds: list[bytes], tablet: tuple[bytes, bytes | None]
+) -> None:
+    ordered = sorted(bounds)
+    pairs = zip(ordered[::2], ordered[1::2], strict=False)
+    ranges = normalise([RowRange(start, end) for start, end in pairs])
+    start, end = tablet
+    rows = RowRange(start, end if end is not None and end > start else None)
+    every = (wanted.intersect(rows) for wanted in ranges)
+    assert inside(ranges, rows) == tuple(part for part in every if part is not None)
