@@ -22,11 +22,15 @@ from stele.client.table import fields_of
 from stele.client.times import At
 from stele.errors import InvalidArgument, InvalidCells
 from stele.model.durations import parse_duration
+from stele.model.key_codec import RAW_KEYS
+from stele.model.limits import ROW_BYTES_MAX
 from stele.model.predicates import ScanSpec
 from stele.model.ranges import EVERYTHING
 from stele.model.schema import Schema
 from stele.model.schema_json import schema_from_json
+from stele.model.types import is_bytes, is_text
 from stele.spark.native import Frame
+from stele.spark.native_rows import TEXT_KEYS
 from stele.spark.partition_policy import Piece, cut_evenly, merged_bytes, wanted_partitions
 from stele.spark.pinning import KEEPER
 from stele.spark.reading import LEASE_DEFAULT, TableLike, held_pin, opened, parallelism
@@ -197,11 +201,21 @@ def _piece_of(
 
 
 def encoded_keys(schema: Schema, batch: pa.RecordBatch, on: Sequence[str]) -> pa.Array:
-    """The rows that the columns ``on`` name; null where one of them is."""
+    """The rows that the columns ``on`` name; null where one of them is, or no row can be so.
+
+    One column of bytes holds encoded keys already, as everywhere.
+    """
+    first = batch.column(on[0])
+    is_plain = is_text(first.type) and schema.key in (RAW_KEYS, TEXT_KEYS)
+    if len(on) == 1 and (is_plain or is_bytes(first.type)):
+        rows = first.cast(pa.binary())
+        sizes = pc.binary_length(rows)
+        possible = pc.and_(pc.greater(sizes, 0), pc.less_equal(sizes, ROW_BYTES_MAX))
+        return pc.if_else(possible, rows, pa.scalar(None, pa.binary()))
     empty, _ = schema.key.decode_arrays(pa.array([], pa.binary()))
     try:
         parts = [batch.column(name).cast(part.type) for name, part in zip(on, empty, strict=True)]
-    except pa.ArrowInvalid as error:
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise InvalidCells(f"the columns {', '.join(on)} are no keys: {error}") from error
     whole = np.logical_and.reduce(
         [part.is_valid().to_numpy(zero_copy_only=False) for part in parts]

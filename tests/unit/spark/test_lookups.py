@@ -101,6 +101,19 @@ def test_keys_of_other_types_and_nulls() -> None:
     wrong = pa.record_batch({"a": ["x"], "b": pa.array([2**40], pa.int64())})
     with pytest.raises(InvalidCells, match="a, b are no keys"):
         encoded_keys(schema, wrong, ["a", "b"])
+    nested = pa.record_batch({"a": ["x"], "b": [[1]]})
+    with pytest.raises(InvalidCells, match="a, b are no keys"):
+        encoded_keys(schema, nested, ["a", "b"])
+
+
+def test_a_key_that_no_row_can_have_finds_nothing() -> None:
+    keys = ["k1", "", None, "k" * 70_000]
+    for schema in (SCHEMA, stele.Schema()):
+        found = encoded_keys(schema, pa.record_batch({"k": keys}), ["k"]).to_pylist()
+        assert found == [b"k1", None, None, None]
+    numbers = stele.Schema(key="int64")
+    encoded = pa.record_batch({"k": [numbers.key.encode(7), b"\xff"]})
+    assert encoded_keys(numbers, encoded, ["k"]).to_pylist() == [numbers.key.encode(7), b"\xff"]
 
 
 @pytest.mark.parametrize(
