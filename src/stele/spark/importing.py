@@ -119,12 +119,21 @@ class Imported:
         chosen = []
         for field in fields:
             if isinstance(field.dataType, MapType):
+                self._check_map(field.name)
                 chosen.append(self._map(field.name))
             elif field.name in keys:
                 chosen.append(self._typed(field.name, keys[field.name]))
             else:
                 chosen.append(self._typed(field.name, self._type_of(field.name)))
         return chosen
+
+    def _check_map(self, family: str) -> None:
+        """Text of a map is bytes: columns with types of their own would not be what they were."""
+        if self.is_text and any(typed.column.family == family for typed in self.schema.columns):
+            raise InvalidArgument(
+                f"column {family!r} has the columns of a family in it, and the table declares "
+                f"types for some of them: export with names='qualified'"
+            )
 
     def _key_types(self) -> dict[str, pa.DataType]:
         key = self.schema.key

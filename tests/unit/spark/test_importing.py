@@ -51,6 +51,12 @@ def test_types_of_files_stay_and_maps_are_families() -> None:
     assert maps.startswith("transform_values(transform_keys(`anchor`, (k, v) -> unbase64(k))")
 
 
+def test_a_map_of_text_is_no_family_with_types() -> None:
+    files = fields(row=StringType(), info=MapType(StringType(), StringType()))
+    with pytest.raises(InvalidArgument, match="names='qualified'"):
+        Imported(SCHEMA, True, "utf8").rows(files)
+
+
 def test_composite_keys_have_their_types() -> None:
     schema = Schema(key=[("tenant", "string"), ("day", "int64")])
     files = fields(tenant=StringType(), day=StringType(), f__v=StringType())
