@@ -18,6 +18,7 @@ from stele.model.numbered_writes import NumberedWrite
 from stele.spark.load_columns import quoted
 from stele.spark.loading import Report
 from stele.spark.pinning import KEEPER
+from stele.spark.queries import condition_told
 from stele.spark.reading import TableLike, opened, read_pinned
 from stele.spark.write_form import delete_form
 from stele.spark.writing import numbered_write, run_form
@@ -52,7 +53,6 @@ def _where(
     condition: str, handle: Table, columns: Columns, numbered: NumberedWrite | None
 ) -> Report:
     """Delete where a condition holds; the snapshot that it is asked of goes afterwards."""
-    from pyspark.errors import AnalysisException
     from pyspark.sql import SparkSession
 
     spark = SparkSession.getActiveSession()
@@ -61,14 +61,10 @@ def _where(
     key = key_columns(handle.schema, None)
     frame, lease = read_pinned(spark, handle)
     try:
-        found = frame.where(condition).select([quoted(name) for name in key])
-        form = delete_form(handle.schema, dict(found.dtypes), columns=columns)
-        return run_form(found, handle, form, numbered)
-    except AnalysisException as error:
-        reason = str(error).strip().partition("\n")[0]
-        raise InvalidArgument(
-            f"Spark refuses the condition {condition!r:.200}: {reason}"
-        ) from error
+        with condition_told(condition):
+            found = frame.where(condition).select([quoted(name) for name in key])
+            form = delete_form(handle.schema, dict(found.dtypes), columns=columns)
+            return run_form(found, handle, form, numbered)
     finally:
         KEEPER.forget(lease)
         with suppress(SteleError):  # it runs out by itself

@@ -25,6 +25,7 @@ from stele.spark.native import Frame, native_cells
 from stele.spark.native_rows import native_part, native_rows
 from stele.spark.partition_policy import cut_evenly, merged_bytes, wanted_partitions
 from stele.spark.pinning import KEEPER, HeldPin
+from stele.spark.queries import condition_told
 from stele.spark.requests import ReadRequest
 from stele.spark.routes import choose_routes, never
 from stele.spark.shapes import Names, Shape
@@ -134,8 +135,15 @@ def read_pinned(
         request.converter(handle.schema)  # refuse what makes no sense before anything is pinned
         plan = handle.core.backend.pin(cells.at, ttl_us)
         KEEPER.hold(held_pin(handle, address, plan, ttl_us))
-    frame = planned(spark, plan, request)
-    return (frame if sql is None else frame.where(sql)), plan.lease
+    try:
+        frame = planned(spark, plan, request)
+        if sql is not None:
+            with condition_told(sql):
+                frame = frame.where(sql)
+    except Exception:
+        KEEPER.release(plan.lease)
+        raise
+    return frame, plan.lease
 
 
 def table_name(table: TableLike) -> str:

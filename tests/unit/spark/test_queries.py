@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 
 from stele.errors import InvalidArgument
-from stele.spark.queries import run_query
+from stele.spark.queries import condition_told, run_query
 
 
 class Refusing:
@@ -24,3 +24,9 @@ def test_a_refusal_is_one_sentence() -> None:
     assert str(refused.value) == (
         "Spark refuses the query: [TABLE_OR_VIEW_NOT_FOUND] SELECT * FROM nothing"
     )
+
+
+def test_a_condition_that_is_none_is_named() -> None:
+    with pytest.raises(InvalidArgument, match=r"refuses the condition 'age <': \[PARSE\] here$"):  # noqa: SIM117
+        with condition_told("age <"):
+            raise AnalysisException("\n[PARSE] here\n== SQL ==")

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import AnalysisException
 
 import stele
 from stele.errors import InvalidArgument, SnapshotTooOld
@@ -42,6 +43,20 @@ def test_nonsense_is_refused_and_nothing_is_pinned(
         read(None, users, **arguments)
     assert KEEPER.leases() == before
     assert users.core.backend.renew_pin is not None
+
+
+def test_a_read_that_spark_refuses_holds_nothing(users: stele.Table) -> None:
+    class Session:
+        def createDataFrame(self, *_: object) -> Any:  # noqa: N802 -- of Spark
+            return self
+
+        def where(self, condition: str) -> Any:
+            raise AnalysisException(f"[PARSE_SYNTAX_ERROR] {condition}")
+
+    before = KEEPER.leases()
+    with pytest.raises(InvalidArgument, match="refuses the condition 'age <'"):
+        read(Session(), users, where="age <")
+    assert KEEPER.leases() == before
 
 
 def test_the_past_that_is_given_up_cannot_be_read(users: stele.Table) -> None:
