@@ -31,7 +31,7 @@ from stele.model.durations import parse_duration
 from stele.model.groups import Group
 from stele.model.predicates import CellSpec
 from stele.spark.checking import wrong_with
-from stele.spark.jobs import begun_job
+from stele.spark.jobs import begun_job, told
 from stele.spark.pinning import KEEPER
 from stele.spark.reading import LEASE_DEFAULT, TableLike, held_pin, opened
 from stele.spark.spark_types import spark_schema
@@ -90,14 +90,22 @@ def backup(
         plan = core.backend.pin(core.cell_spec(None, 1, None, (), None, at).at, ttl_us)
         KEEPER.hold(held_pin(handle, address, plan, ttl_us))
         try:
-            os.makedirs(os.path.join(path, FILES_DIRECTORY), exist_ok=True)
+            _make_directory(path)
             files = sorted(files_of(plan), key=lambda file: -file.size)
-            _run(spark, [_encoded(plan.location, path, file) for file in files], run_copies)
+            with told(f"table {handle.name!r} is not backed up to {path}"):
+                _run(spark, [_encoded(plan.location, path, file) for file in files], run_copies)
         finally:
             KEEPER.release(plan.lease)
     write_plan(path, plan)
     copied = [part for file in files for part in file.files]
     return BackedUp(path, plan.txn, len(copied), sum(part.size for part in copied))
+
+
+def _make_directory(path: str) -> None:
+    try:
+        os.makedirs(os.path.join(path, FILES_DIRECTORY), exist_ok=True)
+    except OSError as error:
+        raise InvalidArgument(f"no backup can be made in {path}: {error}") from error
 
 
 def restore(spark: Any, path: str, database: Database | str, name: str) -> Restored:

@@ -94,6 +94,9 @@ def test_what_is_no_backup(db: stele.Database, tmp_path: Path) -> None:
     backup(None, db.table("users"), str(path))
     with pytest.raises(AlreadyExists, match="a new directory"):
         backup(None, db.table("users"), str(path))
+    (tmp_path / "file").touch()
+    with pytest.raises(InvalidArgument, match="no backup can be made"):
+        backup(None, db.table("users"), str(tmp_path / "file"))
     with pytest.raises(AlreadyExists, match="users"):
         restore(None, str(path), db, "users")
     data = (path / PLAN_FILE).read_bytes()
