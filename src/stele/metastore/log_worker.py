@@ -80,7 +80,7 @@ class LogJob:
         """The last image of the groups, once it lies beside the state."""
         self.is_disk_full = False
         self.lost: str | None = None
-        self.has_slow_work = retires is not None or any(group.snapshot for group in groups)
+        self.has_slow_work = retires is not None or _last_snapshot(groups) is not None
         """Whether there is more to do than to write and to sync: an image may take minutes."""
 
     def run(self) -> None:
@@ -122,12 +122,19 @@ class LogJob:
                 self._retires = None
             if self.is_disk_full or self.lost is not None:
                 return
-            snapshots = [group.snapshot for group in self.groups if group.snapshot is not None]
-            if snapshots:
-                self.installation = self._installer.stage(snapshots[-1])
+            snapshot = _last_snapshot(self.groups)
+            if snapshot is not None:
+                self.installation = self._installer.stage(snapshot)
         except SteleError as error:
             # The log has begun anew already, the state has not: the next start brings it up.
             self.lost = f"an image could not be installed: {error}"
+
+
+def _last_snapshot(groups: Sequence[Group]) -> Snapshot | None:
+    found: Snapshot | None = None
+    for group in groups:
+        found = group.snapshot or found
+    return found
 
 
 class LogWorker:
@@ -189,7 +196,10 @@ class LogWorker:
     def _is_due(self) -> bool:
         if self._wants_reserve or self._base is not None or self._retires is not None:
             return True
-        return any(group.needs_sync for group in self._waiting)
+        for group in self._waiting:  # noqa: SIM110 - asked for every turn
+            if group.needs_sync:
+                return True
+        return False
 
     def finish(self, job: LogJob) -> list[Event]:
         """The job has run: what the node has to hear, in this order."""

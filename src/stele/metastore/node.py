@@ -42,7 +42,7 @@ from stele.metastore.pending import PendingWrites
 from stele.metastore.reads import WaitingReads
 from stele.metastore.session_timers import SessionTimers
 from stele.metastore.waterline_policy import WaterlinePolicy
-from stele.raft import NOBODY, RaftCore, Ready, Role, Status
+from stele.raft import NOBODY, RaftCore, Ready, Status
 
 MINUTE_US = 60_000_000
 
@@ -119,7 +119,7 @@ class Node:
     @property
     def leads(self) -> bool:
         """Whether this node thinks it leads; only a read's round proves it."""
-        return self.core.role is Role.LEADER
+        return self.core.leading_term > 0
 
     @property
     def leader_address(self) -> str | None:
@@ -160,13 +160,15 @@ class Node:
         self.has_news = False
         if self.stopped is not None:
             return self._last_words(self.stopped)
-        self._note_leadership()
+        if self.core.leading_term != self._leading_term:
+            self._note_leadership()
         if self._writes:
             self._propose_writes()
         elif self._leading_term and (committed := self.core.take_committed()):
             # Somebody waits for their answers; what the followers have to hear can wait a moment.
             return e.Instructions(apply=committed)
-        self._ask_reads()
+        if self._reads.wants_round:
+            self._ask_reads()
         ready = self.core.ready() if self.core.has_ready() else None
         self._desk.look()
         if ready is not None:
@@ -244,8 +246,6 @@ class Node:
 
     def _ask_reads(self) -> None:
         reads = self._reads
-        if not reads.wants_round:
-            return
         context = reads.begin()
         try:
             self.core.read_index(context)
@@ -296,8 +296,7 @@ class Node:
 
     def _note_leadership(self) -> None:
         """Leadership is gone or new: the term tells, also when both came within one turn."""
-        core = self.core
-        leading_term = core.term if core.role is Role.LEADER else 0
+        leading_term = self.core.leading_term
         if leading_term == self._leading_term:
             return
         if self._leading_term:

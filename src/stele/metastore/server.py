@@ -223,8 +223,7 @@ class NodeServer:
     def _carry_out(self) -> None:
         self._server.begin_turn()
         try:
-            while self.driver.node.has_news:
-                self.driver.step()
+            while self.driver.node.has_news and self.driver.step():
                 self._server.write_answers()
         finally:
             self._server.end_turn()

@@ -36,6 +36,10 @@ class RaftCore(Protocol):
     def membership(self) -> Membership:
         """The newest membership in its log: whom to connect to, and where."""
 
+    @property
+    def leading_term(self) -> int:
+        """The term in which it leads; 0 while it does not."""
+
     def tick(self) -> None:
         """A unit of time has passed."""
 

@@ -171,6 +171,8 @@ class RaftLog:
 
     def take_committed(self, bytes_max: int) -> tuple[Entry, ...]:
         """The next entries to apply: decided, and durable here."""
+        if self.commit <= self.handed:
+            return ()
         limit = self.applicable_index()
         if limit <= self.handed:
             return ()

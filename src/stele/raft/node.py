@@ -104,6 +104,8 @@ class RaftNode:
         self.state.vote = stored.hard_state.vote
         self._offered_hard_state = self.state.hard_state()
         self._number = 0
+        self._handlers_role = self.state.role
+        self._handlers = HANDLERS[self.state.role]
 
     @property
     def role(self) -> Role:
@@ -123,7 +125,13 @@ class RaftNode:
     @property
     def membership(self) -> Membership:
         """See ``RaftCore``."""
-        return self.state.membership
+        return self.state.log.history.current
+
+    @property
+    def leading_term(self) -> int:
+        """See ``RaftCore``."""
+        s = self.state
+        return s.term if s.role is Role.LEADER else 0
 
     def tick(self) -> None:
         """See ``RaftCore``."""
@@ -140,7 +148,9 @@ class RaftNode:
         if isinstance(message, msg.PreVoteRequest):
             election.handle_pre_vote_request(s, message)
         elif _settle_term(s, message):
-            handler = HANDLERS[s.role].get(type(message))
+            if s.role is not self._handlers_role:
+                self._handlers_role, self._handlers = s.role, HANDLERS[s.role]
+            handler = self._handlers.get(type(message))
             if handler is not None:
                 handler(s, message)
 
@@ -155,7 +165,7 @@ class RaftNode:
         log = s.log
         return (
             log.ledger.offered != log.last_index
-            or log.handed < log.applicable_index()
+            or (log.handed < log.commit and log.handed < log.applicable_index())
             or s.has_output
             or s.term != offered.term
             or s.vote != offered.vote

@@ -75,6 +75,8 @@ class ReadRounds:
     def confirm(self, voters: Sequence[int], leader: int) -> list[ConfirmedReads]:
         """Take the rounds that a majority of ``voters`` has answered; the leader always agrees."""
         self._answered[leader] = self.latest
+        if not self._open:
+            return []
         reached = majority_reached(voters, lambda voter: self._answered.get(voter, 0))
         done: list[ConfirmedReads] = []
         while self._open and self._open[0].number <= reached:

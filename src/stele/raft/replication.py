@@ -9,6 +9,8 @@ reported durable, like any other voter. A follower's answer waits for its sync.
 
 from __future__ import annotations
 
+from functools import partial
+
 from stele.errors import Corruption
 from stele.raft.entries import NOBODY
 from stele.raft.messages import (
@@ -171,7 +173,7 @@ def may_commit_by_counting(s: RaftState, index: int) -> bool:
 
 def advance_commit(s: RaftState) -> None:
     """Commit what a majority of the voters holds durably."""
-    index = majority_reached(s.membership.voters, lambda voter: match_of(s, voter))
+    index = majority_reached(s.membership.voters, partial(match_of, s))
     if index > s.log.commit and may_commit_by_counting(s, index):
         s.uncommitted_bytes -= s.log.bytes_between(s.log.commit, index)
         s.log.commit_to(index)

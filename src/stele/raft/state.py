@@ -72,12 +72,12 @@ class RaftState:
     @property
     def membership(self) -> Membership:
         """The newest membership in the log."""
-        return self.log.membership
+        return self.log.history.current
 
     @property
     def is_voter(self) -> bool:
         """Whether this node counts itself in a quorum."""
-        return self.id in self.log.membership.voters
+        return self.id in self.log.history.current.voters
 
     @property
     def may_stand(self) -> bool:
