@@ -125,9 +125,15 @@ class Client:
         self._sequence += 1
         return Identity(self.number, self._sequence, self._sequence - 1)
 
-    def write(self, command: Command) -> Script[Any]:
-        """Carry a command out once; its answer. Raises ``Failed`` or ``Unknown``."""
-        may_have = False
+    def identities(self, count: int) -> list[Identity]:
+        """Those of requests that go out together: none of them is settled before the others."""
+        settled = self._sequence
+        self._sequence += count
+        return [Identity(self.number, settled + 1 + i, settled) for i in range(count)]
+
+    def write(self, command: Command, *, may_have: bool = False) -> Script[Any]:
+        """Carry a command out once; its answer. Raises ``Failed`` or ``Unknown``; ``may_have`` says
+        that it was sent before, and perhaps got through."""
         for _ in range(TRIES):
             answer = yield Ask(self.pick(), WriteCall(command))
             if answer is None or isinstance(answer, OutcomeUnknown):

@@ -14,7 +14,14 @@ import msgspec
 
 from stele.errors import SteleError
 from stele.metastore import events as e
-from stele.metastore.commands import Command, OpenSession, encode_command
+from stele.metastore.commands import (
+    Answer,
+    Command,
+    OpenSession,
+    Refused,
+    encode_command,
+    error_of,
+)
 from stele.metastore.driver import Driver
 from stele.protocol.metastore import WatchResponse
 from stele.protocol.metastore_values import KeyRange, KeyValue
@@ -29,6 +36,13 @@ class WriteCall:
     """Carry out a command."""
 
     command: Command
+
+
+@dataclass(frozen=True, slots=True)
+class WriteManyCall:
+    """Carry out several commands that came together; answered with what was said to each."""
+
+    commands: tuple[Command, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +107,7 @@ class TransferCall:
 
 Call = (
     WriteCall
+    | WriteManyCall
     | ReadCall
     | KeepAliveCall
     | LockWaitCall
@@ -150,6 +165,8 @@ def _ask(driver: Driver, call: Call, now_ms: int) -> Any:
             if isinstance(command, OpenSession):
                 command = msgspec.structs.replace(command, now_us=now_ms * MICROSECONDS)
             return driver.write(encode_command(command), lambda answer: answer)
+        case WriteManyCall(commands):
+            return driver.write_many(tuple(map(encode_command, commands)), _each_answer)
         case ReadCall(keys):
             return driver.read(lambda: _look_up(driver, keys))
         case KeepAliveCall(session):
@@ -162,6 +179,10 @@ def _ask(driver: Driver, call: Call, now_ms: int) -> Any:
         case TransferCall(target):
             return driver.ask(lambda n: e.TransferLeadership(n, target), lambda leader: leader)
     raise AssertionError(call)
+
+
+def _each_answer(answers: list[Answer]) -> tuple[Answer | SteleError, ...]:
+    return tuple(error_of(told) if isinstance(told, Refused) else told for told in answers)
 
 
 def _look_up(driver: Driver, keys: tuple[str, ...]) -> ReadResult:

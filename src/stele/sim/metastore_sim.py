@@ -41,6 +41,7 @@ EXPECTED_PER_SEED = {
     "snapshots installed": 0.05,
     "sessions expired": 0.5,
     "renewals": 2.0,
+    "writes gathered": 4.0,
     "tries of unknown outcome": 1.0,
     "watches resumed": 1.0,
     "joins": 0.1,

@@ -38,6 +38,7 @@ from stele.raft import Remove
 from stele.sim.checkers.models import EXCLUSIVE, SHARED
 from stele.sim.metastore_checks import text_of
 from stele.sim.metastore_client import PATIENT_TRIES, Ask, Client, Failed, Script, Sleep, Unknown
+from stele.sim.metastore_gathered import GatheredWrite, write_together
 from stele.sim.metastore_host import MICROSECONDS
 from stele.sim.metastore_service import (
     ChangeCall,
@@ -52,6 +53,7 @@ from stele.sim.metastore_world import MetastoreWorld
 REGISTERS = ("/r/a", "/r/b", "/r/c")
 LISTS = ("/l/a", "/l/b", "/l/c", "/l/d")
 LOCKS = ("/k/a", "/k/b")
+GATHERED_MAX = 4
 GAP_MS = 25
 TTL_MS = 400
 BELIEVED = 0.8
@@ -77,6 +79,8 @@ class Workload:
         self._clients = 0
         for _ in range(3):
             self._begin(self._use_registers)
+        lanes = [self.new_client().number for _ in range(GATHERED_MAX)]
+        self._begin(lambda client: self._write_together(client, lanes))
         for _ in range(2):
             self._begin(self._use_lists)
         for _ in range(3):
@@ -189,6 +193,18 @@ class Workload:
         command = Execute(client.identity(), (Put(key, b"%d" % value),), (compare,))
         done: Executed = yield from client.write(command)
         recorder.ok(number, done.succeeded)
+
+    def _write_together(self, client: Client, lanes: list[int]) -> Script[None]:
+        draw = self.world.draw
+        yield from write_together(
+            client,
+            [
+                GatheredWrite(
+                    number, REGISTERS[draw(len(REGISTERS))], self.next_value() if draw(3) else None
+                )
+                for number in lanes[: 2 + draw(GATHERED_MAX - 1)]
+            ],
+        )
 
     # Lists, by interactive transactions.
 

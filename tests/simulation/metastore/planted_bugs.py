@@ -16,6 +16,7 @@ from unittest import mock
 from stele.errors import Unavailable
 from stele.metastore import events as e
 from stele.metastore.commands import Answer, Execute, Executed, LockInfo, decode_command
+from stele.metastore.driver import Convert, Driver
 from stele.metastore.log_worker import LogJob
 from stele.metastore.node import Node
 from stele.metastore.pending import PendingWrites
@@ -81,8 +82,10 @@ def rare_bug(
 def _answer_when_proposed(self: Node) -> None:
     writes, self._writes = self._writes, []
     for write in writes:
-        assert isinstance(write, e.Write), "simulated clients write one by one"
         try:
+            if isinstance(write, e.WriteMany):
+                self._propose((write,))
+                continue
             proposed = self.core.propose([write.payload])
         except Exception as refusal:  # noqa: BLE001 - whatever the core says
             self._out.refuse(write.request, refusal)  # type: ignore[arg-type]
@@ -92,6 +95,13 @@ def _answer_when_proposed(self: Node) -> None:
             self._out.answer(write.request, Executed(proposed.last_index, True, (1,)))
         else:
             self._pending.add(proposed, [(write.request, None)])
+
+
+_write_many = Driver.write_many
+
+
+def _swap_answers(self: Driver, payloads: tuple[bytes, ...], convert: Convert) -> Any:
+    return _write_many(self, payloads, lambda answers: convert(answers[::-1]))
 
 
 def _send_before_sync(self: Node, ready: Ready) -> None:
@@ -251,6 +261,7 @@ PLANTED_BUGS = [
         "_propose_writes",
         _answer_when_proposed,
     ),
+    bug("writes that came together get each other's answers", Driver, "write_many", _swap_answers),
     bug("members answer before their disk has it", Node, "_take_ready", _send_before_sync),
     bug("a sync is forgotten", LogJob, "sync", _persisted_when_written),
     bug("a failed sync is passed over", LogJob, "sync", _retry_failed_sync),
