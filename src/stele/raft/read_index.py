@@ -104,14 +104,14 @@ class ForwardedReads:
         self.outstanding: dict[int, bool] = {}
         """Contexts that were sent, in order; the values are all True."""
 
-    def __len__(self) -> int:
-        return len(self.unsent) + len(self.outstanding)
-
-    def take_unsent(self) -> tuple[int, ...]:
-        """The contexts of the next request."""
+    def take_unsent(self, outstanding_max: int) -> tuple[int, ...]:
+        """The contexts of the next request. Of those that were sent the oldest are forgotten beyond
+        the limit: their messages were lost, and whoever waited has asked again since."""
         contexts = tuple(self.unsent)
         self.unsent.clear()
         self.outstanding.update(dict.fromkeys(contexts, True))
+        while len(self.outstanding) > outstanding_max:
+            del self.outstanding[next(iter(self.outstanding))]
         return contexts
 
     def answered(self, nonce: int, contexts: Sequence[int]) -> list[int]:

@@ -17,7 +17,7 @@ def ask(s: RaftState, context: int) -> None:
     """Take a read of this node's host."""
     if s.role is not Role.LEADER and s.leader == NOBODY:
         s.require_leader()
-    waiting = len(s.reads) + len(s.forwarded)
+    waiting = len(s.reads) + len(s.forwarded.unsent)
     if waiting >= s.config.reads_waiting_max:
         raise Throttled(f"{waiting} reads wait already (reads_waiting_max)")
     if s.role is Role.LEADER:
@@ -48,7 +48,7 @@ def flush(s: RaftState) -> None:
                     s.send(Heartbeat(s.id, node, s.term, commit, s.reads.latest))
             release_confirmed(s)
     elif s.forwarded.unsent and s.leader != NOBODY:
-        contexts = s.forwarded.take_unsent()
+        contexts = s.forwarded.take_unsent(s.config.reads_waiting_max)
         s.send(ReadRequest(s.id, s.leader, s.term, s.forwarded.nonce, contexts))
 
 

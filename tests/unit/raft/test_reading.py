@@ -66,6 +66,17 @@ def test_waiting_reads_are_bounded() -> None:
     assert [read.context for read in leader.state.reads.waiting] == [1, 2]
 
 
+def test_a_follower_whose_questions_are_lost_may_ask_for_ever() -> None:
+    leader, follower, third = make_group(config=RaftConfig(reads_waiting_max=4))
+    for context in range(20):
+        follower.read_index(context)
+        work(follower)  # the request goes out, and is lost
+    assert len(follower.state.forwarded.outstanding) == 4
+    follower.read_index(20)
+    settle(leader, follower, third)
+    assert 20 not in follower.state.forwarded.outstanding, "the last one is answered"
+
+
 def test_reads_asked_of_a_candidate_are_refused_and_of_a_deposed_leader_dropped() -> None:
     leader, follower, _ = make_group()
     follower.campaign()
