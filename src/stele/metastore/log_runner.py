@@ -3,10 +3,10 @@
 A thread keeps the loop free, which decides on a disk that takes milliseconds. It also costs: two
 wake-ups and a dozen hand-overs of the interpreter's lock for each sync, several times what a quick
 disk needs for the sync itself. So the place follows the disk: while syncs take ``QUICK_US_MAX`` on
-average the loop runs them itself. The average forgets slowly, so that a moment without a processor
-does not look like a slow disk, and one that hangs sends the jobs back to the thread at once. Raft's
-messages of the same turn have left before the loop waits. A job with an image goes to the thread in
-any case, and says nothing about the disk.
+average the loop runs them itself. The average forgets slowly, and none counts for more than a slow
+one, so that moments without a processor do not look like a slow disk; but one that hangs sends the
+jobs back to the thread at once. Raft's messages of the same turn have left before the loop waits. A
+job with an image goes to the thread in any case, and says nothing about the disk.
 """
 
 from __future__ import annotations
@@ -23,6 +23,12 @@ from stele.metastore.log_worker import LogJob
 QUICK_US_MAX: Final = 2_000
 """About as long as a turn of the loop under load, and a small part of a heartbeat's period."""
 
+SLOW_US: Final = 2 * QUICK_US_MAX
+"""What a slow one counts for, however long it took."""
+
+HANG_US_MIN: Final = 50_000
+"""But for one that took longer than any process waits for its turn."""
+
 MEMORY_SYNCS: Final = 8
 """The last one counts for one part in so many."""
 
@@ -35,7 +41,7 @@ class SyncPlace:
     __slots__ = ("_average_us",)
 
     def __init__(self) -> None:
-        self._average_us = 2 * QUICK_US_MAX
+        self._average_us = SLOW_US
         """A disk has to show that it is quick."""
 
     @property
@@ -45,6 +51,8 @@ class SyncPlace:
 
     def note(self, took_us: int) -> None:
         """One more has run."""
+        if took_us < HANG_US_MIN:
+            took_us = min(took_us, SLOW_US)
         self._average_us += (took_us - self._average_us) // MEMORY_SYNCS
 
 
