@@ -55,12 +55,14 @@ from stele.metastore.raft_log_recovery import nothing_found, recover
 from stele.metastore.service import MetastoreService
 from stele.metastore.state.machine import StateMachine
 from stele.protocol.metastore import (
+    BACKUP,
     CHANGE_MEMBERS,
     JOIN,
     SET_QUOTA,
     TRANSFER,
     WATCH,
     BackupChunk,
+    BackupRequest,
     WatchRequest,
     WatchResponse,
 )
@@ -343,7 +345,7 @@ class EmbeddedNode:
     # What the service needs.
 
     async def backup(self) -> AsyncIterator[BackupChunk]:
-        """An image of the state as it is now."""
+        """An image of the state as it is now, for whoever is alone with the node."""
         index = self.driver.machine.applied_index
         for data in self.driver.machine.export():
             yield BackupChunk(index, data)
@@ -392,7 +394,8 @@ class EmbeddedTransport:
     async def backup(self, write: Callable[[bytes], object]) -> int:
         """Hand a copy of the whole state to ``write``, piece by piece; the index it is of."""
         index = 0
-        async for chunk in self._node.backup():
+        stream = self._node.binding(BACKUP.number).function(HERE, BackupRequest())
+        while (chunk := await self._node.drive(_next_or_none(stream), None)) is not None:
             index = chunk.index
             write(chunk.data)
         return index
@@ -441,6 +444,10 @@ class EmbeddedWatch:
 
 async def _next(stream: AsyncIterator[WatchResponse]) -> WatchResponse:
     return await anext(stream)
+
+
+async def _next_or_none(stream: AsyncIterator[BackupChunk]) -> BackupChunk | None:
+    return await anext(stream, None)
 
 
 class _GivenUpError(Exception):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 
 import pytest
 
@@ -187,6 +188,23 @@ def test_a_copy_of_the_state_can_be_taken() -> None:
     index = home.ms.admin.snapshot(pieces.append)
     assert index == home.ms.admin.status().applied
     assert b"/a" in b"".join(pieces)
+
+
+def test_a_copy_is_begun_by_one_who_is_alone_with_the_state(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    home = Home()
+    home.ms.put("/a", b"1")
+    machine = home.node.driver.machine
+    export, was_alone = machine.export, []
+
+    def watched() -> Iterator[bytes]:
+        was_alone.append(home.node._lock.locked())
+        return export()
+
+    monkeypatch.setattr(machine, "export", watched)
+    assert home.ms.admin.snapshot(lambda _: None) == machine.applied_index
+    assert was_alone == [True]
 
 
 def test_what_makes_no_sense_is_refused() -> None:
