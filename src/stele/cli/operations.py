@@ -48,7 +48,7 @@ def _words(operation: Operation) -> tuple[str, ...]:
     return (
         str(operation.id),
         operation.kind,
-        operation.tablet or operation.table or "-",
+        " ".join(name for name in (operation.table, operation.tablet) if name) or "-",
         operation.state,
         started.strftime("%Y-%m-%d %H:%M:%S"),
         took,

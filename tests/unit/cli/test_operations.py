@@ -44,6 +44,6 @@ def test_a_line_for_people() -> None:
     )
     started = "1970-01-01 00:00:00"
     assert _words(running) == (
-        *("3", "compaction", "t1.2", "running", started, "-", "2,500", "-", "-", ""),
+        *("3", "compaction", "t t1.2", "running", started, "-", "2,500", "-", "-", ""),
     )
     assert _words(failed)[5:] == ("1.500 s", "-", "-", "-", "0 files: no")
