@@ -289,7 +289,9 @@ class Driver:
 
     def _apply(self, entries: tuple[Entry, ...]) -> None:
         effects = self.machine.apply(payloads(entries))
-        self.node.handle(e.Applied(entries, effects, self._is_over_quota()))
+        machine = self.machine
+        is_over_quota = machine.is_over_quota and not machine.has_alarms
+        self.node.handle(e.Applied(entries, effects, is_over_quota))
         for answer in self.node.take_answers():
             self._answer(answer.request, answer.value)
         is_watched = len(self.hub) > 0
@@ -298,10 +300,6 @@ class Driver:
                 self.hub.publish(Changes(effect.index, effect.changes))
             if effect.granted or effect.ended:
                 self._settle_locks(effect)
-
-    def _is_over_quota(self) -> bool:
-        usage = self.machine.usage()
-        return 0 < usage.quota_bytes < usage.used_bytes and not self.machine.has_alarms
 
     def _settle_locks(self, effect: Effects) -> None:
         for grant in effect.granted:

@@ -143,7 +143,8 @@ class MembershipDesk:
     def applied(self, index: int) -> None:
         """Everything up to ``index`` is applied, by a leader that has led since it was asked."""
         self._applied = index
-        self._answer_steps()
+        if self._steps:
+            self._answer_steps()
 
     def _answer_steps(self) -> None:
         for step in self._steps:

@@ -140,7 +140,8 @@ class Node:
             self.has_news = kind not in _OFTEN_IN_VAIN or self._has_work()
 
     def _has_work(self) -> bool:
-        """Answers do not count: there are some after an ``Applied`` only, for ``take_answers``."""
+        """Answers do not count: of the events that ask this, ``Applied`` alone makes some, and they
+        are for ``take_answers``."""
         return (
             self.core.has_work()
             or self._reads.has_confirmed

@@ -86,6 +86,8 @@ def size_of(entry: Entry) -> int:
 
 def size_of_all(entries: Sequence[Entry]) -> int:
     """The sum of their sizes."""
+    if len(entries) == 1:
+        return len(entries[0].data) + ENTRY_OVERHEAD_BYTES
     return sum([len(entry.data) for entry in entries]) + ENTRY_OVERHEAD_BYTES * len(entries)
 
 

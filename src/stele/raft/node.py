@@ -176,7 +176,8 @@ class RaftNode:
 
     def owes_news(self) -> bool:
         """See ``RaftCore``."""
-        return replication.has_news(self.state)
+        s = self.state
+        return s.role is Role.LEADER and replication.has_news(s)
 
     def ready(self) -> Ready | None:
         """See ``RaftCore``."""

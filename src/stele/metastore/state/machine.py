@@ -427,6 +427,12 @@ class StateMachine:
         """The nodes that have no space, and what they said."""
         return dict(self._alarms)
 
+    @property
+    def is_over_quota(self) -> bool:
+        """Whether more is stored than may be."""
+        header = self._header
+        return 0 < header.quota_bytes < header.used_bytes
+
     def usage(self) -> Usage:
         """How much is stored, old versions counted, and how much may be."""
         header = self._header
