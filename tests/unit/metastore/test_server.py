@@ -108,9 +108,11 @@ async def test_followers_hear_of_a_commit_without_another_write_or_a_heartbeat()
         await ms.put("/a", b"1")
         leader._cancel_timers()
         index = await ms.put("/a", b"2")
+        machines = [server.driver.machine for server in group.servers.values()]
         async with asyncio.timeout(20):
-            while any(s.driver.machine.applied_index < index for s in group.servers.values()):
+            while any(machine.applied_index < index for machine in machines):
                 await asyncio.sleep(0.001)
+        assert {machine.applied_index for machine in machines} == {index}
 
 
 async def test_only_the_leader_knows_how_the_others_are() -> None:
