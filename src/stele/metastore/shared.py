@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 from stele.client.metastore_inline import LocalAnswer
@@ -66,7 +67,12 @@ class SharedMetastore:
         loop = asyncio.get_running_loop()
         try:
             while True:
-                ended, value = await loop.run_in_executor(self._threads, _step, coroutine)
+                step = loop.run_in_executor(self._threads, _step, coroutine)
+                try:
+                    ended, value = await asyncio.shield(step)
+                except asyncio.CancelledError:
+                    await _let_finish(step)
+                    raise
                 if ended:
                     result: T = value
                     return result
@@ -85,6 +91,14 @@ def _step(coroutine: Coroutine[Any, Any, Any]) -> tuple[bool, Any]:
         return False, coroutine.send(None)
     except StopIteration as end:
         return True, end.value
+
+
+async def _let_finish(step: asyncio.Future[Any]) -> None:
+    """A thread cannot be called back, and what it is at cannot be closed under its hands."""
+    while not step.done():
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait({step})
+    step.exception()  # nobody wants to know
 
 
 async def _answered(loop: asyncio.AbstractEventLoop, waiting: LocalAnswer) -> None:

@@ -11,6 +11,11 @@ import stele
 from stele.client.metastore_connect import connect_async
 from stele.cluster.attach import OwnerLocation
 from stele.errors import InvalidArgument
+from stele.metastore.embedded import HERE
+from stele.metastore.shared import SharedMetastore
+from stele.protocol.metastore import GET, WATCH, GetRequest, WatchRequest
+from stele.protocol.metastore_values import KeyRange
+from tests.unit.metastore.embedded_support import Home
 
 
 async def test_an_attached_process_uses_the_same_metastore(tmp_path: Path) -> None:
@@ -47,3 +52,24 @@ def test_watches_of_processes_that_left_are_forgotten(tmp_path: Path) -> None:
         with guest.metastore.transaction() as t:
             t.put("/n", b"1")
         assert owner.metastore.get("/n") is not None
+
+
+async def test_who_leaves_while_a_thread_is_at_work_leaves_nothing_behind() -> None:
+    home = Home()
+    shared = SharedMetastore(home.node)
+    bindings = {binding.method.number: binding for binding in shared.bindings()}
+    stream = bindings[WATCH.number].function(HERE, WatchRequest(KeyRange("/w"), 0))
+    await anext(stream)
+    home.ms.put("/w", b"1")
+    with home.node.alone():
+        waiting = asyncio.ensure_future(anext(stream))
+        read = asyncio.ensure_future(bindings[GET.number].function(HERE, GetRequest("/w")))
+        await asyncio.sleep(0.05)
+        waiting.cancel()
+        read.cancel()
+        await asyncio.sleep(0.05)
+    done = await asyncio.gather(waiting, read, return_exceptions=True)
+    await stream.aclose()
+    assert [type(each) for each in done] == [asyncio.CancelledError] * 2
+    assert len(home.node.driver.hub) == 0
+    shared.close()
