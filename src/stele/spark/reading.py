@@ -22,7 +22,7 @@ from stele.model.filters import Filter
 from stele.model.predicates import ScanSpec
 from stele.spark.addresses import TableAddress
 from stele.spark.native import Frame, native_cells
-from stele.spark.native_rows import native_part, native_rows
+from stele.spark.native_rows import native_part, native_rows, quoted
 from stele.spark.partition_policy import cut_evenly, merged_bytes, wanted_partitions
 from stele.spark.pinning import KEEPER, HeldPin
 from stele.spark.queries import condition_told
@@ -88,12 +88,13 @@ def read(
 def view(spark: Any, table: TableLike, name: str | None = None, **arguments: Any) -> Frame:
     """A temporary view over :func:`read`, by the table's name unless another is given.
 
+    A name that is no word is written in backquotes in SQL, as in ``FROM `page-views` ``.
     Called again, it replaces the view with one of a new snapshot; the old one is kept no longer
     than its lease.
     """
     name = name or table_name(table)
     frame, pin = read_pinned(spark, table, **arguments)
-    frame.createOrReplaceTempView(name)
+    frame.createOrReplaceTempView(name if name.startswith("`") else quoted(name))
     before = _VIEW_PINS.pop((id(spark), name), None)
     if before is not None:
         KEEPER.forget(before)

@@ -11,7 +11,7 @@ from pyspark.errors import AnalysisException
 import stele
 from stele.errors import InvalidArgument, SnapshotTooOld
 from stele.spark.pinning import KEEPER
-from stele.spark.reading import opened, read, table_name
+from stele.spark.reading import opened, read, table_name, view
 
 
 @pytest.fixture
@@ -57,6 +57,24 @@ def test_a_read_that_spark_refuses_holds_nothing(users: stele.Table) -> None:
     with pytest.raises(InvalidArgument, match="refuses the condition 'age <'"):
         read(Session(), users, where="age <")
     assert KEEPER.leases() == before
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("users", "`users`"), ("page-views", "`page-views`"), ("`page-views`", "`page-views`")],
+)
+def test_a_view_may_have_any_name(
+    users: stele.Table, name: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names: list[str] = []
+
+    class Frame:
+        def createOrReplaceTempView(self, name: str) -> None:  # noqa: N802 -- of Spark
+            names.append(name)
+
+    monkeypatch.setattr("stele.spark.reading.read_pinned", lambda *_, **__: (Frame(), "pin"))
+    view(None, users, name)
+    assert names == [said]
 
 
 def test_the_past_that_is_given_up_cannot_be_read(users: stele.Table) -> None:
