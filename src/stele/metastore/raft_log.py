@@ -25,7 +25,7 @@ from typing import Final
 from stele.env.failpoints import declare, failpoint
 from stele.env.paths import join
 from stele.env.ports import TEMPORARY_SUFFIX, FileSystem, Random, WritableFile
-from stele.errors import AlreadyExists, NotFound, OutOfSpace
+from stele.errors import AlreadyExists, NotFound, OutOfSpace, StorageFailed
 from stele.metastore.events import Group
 from stele.metastore.raft_log_format import (
     LogIdentity,
@@ -105,6 +105,9 @@ class RaftLog:
         self._file: WritableFile | None = None
         self._is_name_unsynced = False
         self._is_unsynced = False
+        self._tail = ""
+        """The last segment that was read, until one of our own follows it; and its size then."""
+        self._tail_bytes = 0
 
     @classmethod
     def create(
@@ -140,9 +143,12 @@ class RaftLog:
         log cannot be trusted, and then it must not take part again."""
         if not files.exists(directory):
             raise nothing_found(directory)
+        sizes = _segment_sizes(files, directory)
         recovered = recover(files, directory)
         log = cls(files, directory, random, options or RaftLogOptions(), recovered)
         log._tidy(recovered.useless)
+        log._tail = segment_name(recovered.segment_next - 1)
+        log._tail_bytes = sizes.get(log._tail, 0)
         log.restore_reserve()
         return log
 
@@ -191,6 +197,10 @@ class RaftLog:
         mark = self._random.below(1 << MARK_BITS)
         file = self._files.create(path)
         failpoint(AFTER_SEGMENT_CREATE)
+        if self._tail_has_grown():
+            file.close()
+            self._files.delete(path)
+            raise _second_owner(self._tail)
         try:
             file.write(*encode_frame(Payload(writes, head), mark, self._sequence + 1))
         except OutOfSpace:
@@ -229,7 +239,23 @@ class RaftLog:
             self._files.sync_dir(self._directory)
             self._is_name_unsynced = False
             failpoint(AFTER_SYNC_DIR)
+        self._check_last()
         self._is_unsynced = False
+
+    # A directory has one owner, by a lock. Should a file system lose that, two write here. Each
+    # looks for the other behind its own step: the newcomer, once its segment has a name, whether
+    # what it has read has grown; the old one, once its frame is durable, whether a segment follows.
+    # Whatever the order, one of them sees the other before it speaks of what would be lost.
+
+    def _tail_has_grown(self) -> bool:
+        if self._file is not None or not self._tail:
+            return False
+        return _size(self._files, join(self._directory, self._tail)) != self._tail_bytes
+
+    def _check_last(self) -> None:
+        name = segment_name(self._segment_next)
+        if self._files.exists(join(self._directory, name)):
+            raise _second_owner(name)
 
     def drop_dead_segments(self) -> int:
         """Delete the files nothing of which is needed any more; how many that were."""
@@ -273,6 +299,20 @@ class RaftLog:
         if self._file is not None:
             self._file.close()
             self._file = None
+
+
+def _second_owner(name: str) -> StorageFailed:
+    return StorageFailed(f"another process writes to this log, {name} shows: its lock was lost")
+
+
+def _segment_sizes(files: FileSystem, directory: str) -> dict[str, int]:
+    names = [name for name in files.list(directory) if segment_number(name) is not None]
+    return {name: _size(files, join(directory, name)) for name in names}
+
+
+def _size(files: FileSystem, path: str) -> int:
+    with files.open_read(path) as file:
+        return file.size()
 
 
 def _refuse_to_overwrite(files: FileSystem, directory: str) -> None:

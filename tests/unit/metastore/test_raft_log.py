@@ -75,6 +75,23 @@ def test_what_a_killed_process_left_is_durable_once_it_was_read() -> None:
     assert len(reopen(after_kill.crash_image()).stored.entries) == 2
 
 
+def test_of_two_owners_one_notices_before_anything_is_lost() -> None:
+    fs = MemoryFileSystem()
+    old = create(fs)
+    write(old, group(*entries(1, 2)))
+    new = reopen(fs)
+    write(old, group(*entries(3, 3)))  # acknowledged, and the newcomer has not read it
+    with pytest.raises(StorageFailed, match="another process"):
+        new.append([group(*entries(3, 3, term=2))])
+    assert len(reopen(fs).stored.entries) == 3
+    newest = reopen(fs)
+    write(newest, group(*entries(4, 4, term=2)))
+    old.append([group(*entries(4, 4))])
+    with pytest.raises(StorageFailed, match="another process"):
+        old.sync()
+    assert [entry.term for entry in reopen(fs).stored.entries] == [1, 1, 1, 2]
+
+
 def test_a_conflict_overrides_entries_also_in_earlier_segments() -> None:
     fs = MemoryFileSystem()
     log = create(fs)
