@@ -42,9 +42,10 @@ PUT_OFF_S: Final = 0.005
 """How long a follower may put off what nobody there waits for: some appends, and less than a
 heartbeat's period."""
 
-NEWS_PATIENCE_S: Final = 0.002
-"""How long news of a commit wait for entries to go with: a small part of what a follower's reader
-waits for its round, and about what a client takes to write again."""
+NEWS_PATIENCE_S: Final = 0.005
+"""How long news of a commit wait for entries to go with: what a client on a busy machine takes to
+write again, and no longer than a follower puts off what it hears. Who reads at a follower does not
+wait for it: the answer to its round brings the news along."""
 
 US_PER_SECOND: Final = 1_000_000
 
