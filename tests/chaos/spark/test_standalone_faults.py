@@ -17,6 +17,7 @@ import pytest
 
 from stele.env.failpoints import EXIT_STATUS
 from tests.chaos.spark.matrix import WORLDS
+from tests.chaos.spark.worker_faults import WorkerFault
 from tests.chaos.spark.worlds import Done, World
 from tests.spark.standalone import run_driver, standalone
 
@@ -70,17 +71,18 @@ def test_lost_executors_and_second_attempts_change_nothing(
         Disturbed(names[n % len(names)], tmp_path / str(n), SEED * 100 + n, counters)
         for n in range(JOBS_PER_KIND)
     ]
-    # An attempt that hangs has written its files: those of two attempts lie side by side.
-    first = 0 if kind != "sleep" else -1
+    # An attempt that hangs has written its files, and those of another lie beside them.
+    first = -1 if kind == "sleep" else 0
     jobs = [each.job(kind, dice.choice(each.world.worker_points[first:])) for each in some]
     status, found, said = drive(master, [*jobs, *(each.job("none") for each in some)])
     assert status == 0, (found, said)
-    ends = zip(some, found[: len(some)], found[len(some) :], strict=True)
-    for each, before, after in ends:
+    ends = zip(some, found[: len(some)], found[len(some) :], jobs, strict=True)
+    for each, before, after, job in ends:
         print(f"{kind}: {each.name}, seed {each.world.seed}: {before}", flush=True)
         check_ends(each.world, before, after)
-        counters[f"fired {kind}"] += Path(each.world.marker(kind)).exists()
-        counters["repeated parts"] += repeated_parts(each.world)
+        fault = WorkerFault(kind, job["point"], job["marker"])
+        counters[f"fired {kind}"] += fault.happened
+        counters["repeated parts"] += fault.repeated
         each.world.close()
     print(json.dumps({"seed": SEED, "jobs": len(some), **counters}), flush=True)
     assert counters[f"fired {kind}"] >= FIRED_MIN * len(some), "too few faults took place"
@@ -96,15 +98,6 @@ def check_ends(world: World, before: dict[str, Any], after: dict[str, Any]) -> N
         world.check_again(Done(**before), Done(**after))
     else:
         assert not after["done_before"], before
-
-
-def repeated_parts(world: World) -> int:
-    """Parts of a job of which more than one attempt has left files."""
-    attempts: dict[tuple[str, str], set[str]] = {}
-    for file in world.path.rglob("*.*.*-*"):
-        token, part, attempt = file.name.partition("-")[0].rsplit(".", 2)
-        attempts.setdefault((token, part), set()).add(attempt)
-    return sum(len(several) > 1 for several in attempts.values())
 
 
 def test_drivers_that_end_leave_all_or_nothing(master: str, tmp_path: Path) -> None:

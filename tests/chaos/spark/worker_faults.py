@@ -14,6 +14,7 @@ import resource
 import signal
 import sys
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,6 +57,14 @@ class WorkerFault:
     def happened(self) -> bool:
         return Path(self.marker).exists()
 
+    @property
+    def repeated(self) -> int:
+        """Parts of the job of which more than one attempt has come to the failpoint."""
+        marker = Path(self.marker)
+        passes = (file.name.rsplit(".", 2) for file in marker.parent.glob(f"{marker.name}.*.*"))
+        attempts = Counter(part for part, _ in {(part, attempt) for _, part, attempt in passes})
+        return sum(count > 1 for count in attempts.values())
+
 
 def arm_workers(spark: Any, fault: WorkerFault | None) -> None:
     """Let all workers that are there forget what they were armed with, and arm them anew."""
@@ -90,6 +99,7 @@ def arm_here(fault: WorkerFault | None) -> None:
 
 def act(fault: WorkerFault) -> None:
     """Let it happen, unless it has."""
+    _note_pass(fault)
     try:
         os.close(os.open(fault.marker, os.O_CREAT | os.O_EXCL))
     except FileExistsError:
@@ -106,6 +116,16 @@ def act(fault: WorkerFault) -> None:
     if fault.kind == "full disk":
         _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.setrlimit(resource.RLIMIT_FSIZE, (FULL_BYTES, hard))
+
+
+def _note_pass(fault: WorkerFault) -> None:
+    """Leave a trace of this attempt at this part."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    assert context is not None, "workers run tasks"
+    part = f"{context.stageId()}-{context.partitionId()}"
+    Path(f"{fault.marker}.{part}.{context.taskAttemptId()}").touch()
 
 
 def parent_of(pid: int) -> int:
