@@ -54,18 +54,7 @@ from stele.metastore.raft_log import RaftLogOptions
 from stele.metastore.raft_log_recovery import nothing_found, recover
 from stele.metastore.service import MetastoreService
 from stele.metastore.state.machine import StateMachine
-from stele.protocol.metastore import (
-    BACKUP,
-    CHANGE_MEMBERS,
-    JOIN,
-    SET_QUOTA,
-    TRANSFER,
-    WATCH,
-    BackupChunk,
-    BackupRequest,
-    WatchRequest,
-    WatchResponse,
-)
+from stele.protocol import metastore as p
 from stele.raft import InstallSnapshot, Message, RaftConfig, Snapshot
 from stele.rpc import Binding, Context, PeerIdentity, Proof, Role
 from stele.rpc.service import Req, Resp, Unary
@@ -125,9 +114,9 @@ class EmbeddedNode:
         self._answers: weakref.WeakSet[LocalAnswer] = weakref.WeakSet()
         service = MetastoreService(self.driver, clock, self)
         self._bindings = {binding.method.number: binding for binding in service.bindings()}
-        for method in (CHANGE_MEMBERS, JOIN, TRANSFER):
+        for method in (p.CHANGE_MEMBERS, p.JOIN, p.TRANSFER):
             self._bindings[method.number] = method.handled_by(_refuse_to_grow)
-        self._bindings[SET_QUOTA.number] = SET_QUOTA.handled_by(_refuse_quota)
+        self._bindings[p.SET_QUOTA.number] = p.SET_QUOTA.handled_by(_refuse_quota)
         self._tick_later()
 
     def new_client_id(self) -> int:
@@ -344,11 +333,11 @@ class EmbeddedNode:
 
     # What the service needs.
 
-    async def backup(self) -> AsyncIterator[BackupChunk]:
+    async def backup(self) -> AsyncIterator[p.BackupChunk]:
         """An image of the state as it is now, for whoever is alone with the node."""
         index = self.driver.machine.applied_index
         for data in self.driver.machine.export():
-            yield BackupChunk(index, data)
+            yield p.BackupChunk(index, data)
 
     def close(self) -> None:
         """Let go of the log. What was acknowledged is durable already. Idempotent."""
@@ -386,15 +375,15 @@ class EmbeddedTransport:
         assert not address, f"{address} is not in this process"
         return await self.call(method, request, timeout_s=timeout_s)
 
-    async def watch(self, request: WatchRequest) -> EmbeddedWatch:
+    async def watch(self, request: p.WatchRequest) -> EmbeddedWatch:
         """Begin a watch."""
-        stream = self._node.binding(WATCH.number).function(HERE, request)
+        stream = self._node.binding(p.WATCH.number).function(HERE, request)
         return EmbeddedWatch(self._node, stream)
 
     async def backup(self, write: Callable[[bytes], object]) -> int:
         """Hand a copy of the whole state to ``write``, piece by piece; the index it is of."""
         index = 0
-        stream = self._node.binding(BACKUP.number).function(HERE, BackupRequest())
+        stream = self._node.binding(p.BACKUP.number).function(HERE, p.BackupRequest())
         while (chunk := await self._node.drive(_next_or_none(stream), None)) is not None:
             index = chunk.index
             write(chunk.data)
@@ -427,11 +416,11 @@ _FOR_EVER_US: Final = 1 << 62
 class EmbeddedWatch:
     """``WatchSource`` of the node in this process."""
 
-    def __init__(self, node: EmbeddedNode, stream: AsyncIterator[WatchResponse]) -> None:
+    def __init__(self, node: EmbeddedNode, stream: AsyncIterator[p.WatchResponse]) -> None:
         self._node = node
         self._stream = stream
 
-    async def next(self) -> WatchResponse:
+    async def next(self) -> p.WatchResponse:
         """The next changes."""
         return await self._node.drive(_next(self._stream), None)
 
@@ -442,11 +431,11 @@ class EmbeddedWatch:
             await self._node.drive(close(), None)
 
 
-async def _next(stream: AsyncIterator[WatchResponse]) -> WatchResponse:
+async def _next(stream: AsyncIterator[p.WatchResponse]) -> p.WatchResponse:
     return await anext(stream)
 
 
-async def _next_or_none(stream: AsyncIterator[BackupChunk]) -> BackupChunk | None:
+async def _next_or_none(stream: AsyncIterator[p.BackupChunk]) -> p.BackupChunk | None:
     return await anext(stream, None)
 
 
