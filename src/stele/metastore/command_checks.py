@@ -74,8 +74,9 @@ def checked_payload(command: Command) -> bytes:
 
 
 def _check_identity(identity: Identity) -> None:
-    if 0 < identity.client <= NUMBER_MAX and 0 <= identity.answered < identity.sequence:
-        _check_number("sequence", identity.sequence)
+    if 0 < identity.client <= NUMBER_MAX and (
+        0 <= identity.answered < identity.sequence <= NUMBER_MAX
+    ):
         return
     for name in ("client", "sequence", "answered"):
         _check_number(name, getattr(identity, name))
@@ -124,7 +125,8 @@ def _check_operations(operations: Sequence[Operation]) -> None:
     for operation in operations:
         if isinstance(operation, Put):
             check_key(operation.key)
-            _check_number("session", operation.session)
+            if operation.session:
+                _check_number("session", operation.session)
             if len(operation.value) > VALUE_BYTES_MAX:
                 raise LimitExceeded(
                     f"the value of {operation.key} has {len(operation.value)} bytes, the limit is "

@@ -99,7 +99,11 @@ class Versions:
                 header.key_count += 1
             if old_session:
                 changes[keys.ephemeral_key(old_session, key)] = None
-        self._set_newest(key, stored, _VERSION.pack(created, index, version, 0) + value)
+        newest = _VERSION.pack(created, index, version, 0) + value
+        if len(newest) <= RECENT_BYTES_MAX:
+            changes[stored] = self._recent[key] = newest
+        else:
+            self._set_newest(key, stored, newest)
         changes[keys.changelog_key(index)] = _encoder.encode({key: changed})
         return version, Change(key, value, created, version)
 
