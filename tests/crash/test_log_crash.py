@@ -32,6 +32,8 @@ STATES = int(os.environ.get("STELE_CRASH_STATES", "2000"))
 
 SEED = int(os.environ.get("STELE_CRASH_SEED", "1"))
 ROLL_BYTES = 4_096
+RESERVE_BYTES = 1_024
+"""Less than a file, so that some entries begin inside what is reserved and end behind it."""
 GROUPS = 12
 SAVED_GROUP = 5
 """When this one is written, the flush of some groups before it has been saved."""
@@ -70,7 +72,8 @@ CELLS = {group: _written_cells(group) for group in range(1, GROUPS + 1)}
 def write_log(fs: MemoryFileSystem, notes: Notes, groups: int = GROUPS) -> None:
     """Groups of commits over several files; some files are given up on the way."""
     log = GroupCommit(
-        new_writer(fs, roll_bytes=ROLL_BYTES), LogEvents(fence=seal_fence(fs, DIRECTORY))
+        new_writer(fs, roll_bytes=ROLL_BYTES, reserve_bytes=RESERVE_BYTES),
+        LogEvents(fence=seal_fence(fs, DIRECTORY)),
     )
     for group in range(1, groups + 1):
         notes.attempt(("commit", group))

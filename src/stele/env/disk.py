@@ -39,10 +39,16 @@ Entries = tuple[tuple[str, "int | None"], ...]
 
 @dataclass(slots=True)
 class File:
-    """``live[:synced_length]`` is synced and never changes; ``changes`` made the rest."""
+    """``live[:synced_length]`` is synced and never changes; ``changes`` made the rest.
+
+    A file may be longer than what was written into it: zeros follow up to its end, of which the
+    first ``synced_zeros`` are synced.
+    """
 
     live: bytes | bytearray = b""
     synced_length: int = 0
+    written_length: int = 0
+    synced_zeros: int = 0
     changes: list[Change] = dataclass_field(default_factory=list)
     lying: bool = False
     links: int = 0
@@ -59,25 +65,38 @@ class File:
     def pending(self) -> UnsyncedFile:
         """What may be left of this file."""
         if self.unsynced is None:
-            self.unsynced = UnsyncedFile(bytes(self.live[: self.synced_length]), self.changes)
+            synced = bytes(self.live[: self.synced_length])
+            self.unsynced = UnsyncedFile(synced, self.changes, self.synced_zeros)
         return self.unsynced
 
     def copy(self) -> File:
         """A twin that nobody has open."""
-        return File(self.freeze(), self.synced_length, [*self.changes], self.lying, self.links)
+        return File(
+            self.freeze(),
+            self.synced_length,
+            self.written_length,
+            self.synced_zeros,
+            [*self.changes],
+            self.lying,
+            self.links,
+        )
 
     def change(self, change: Change) -> None:
         if isinstance(self.live, bytes):
             self.live = bytearray(self.live)
         if change.data:
             self.live[change.offset : change.offset + len(change.data)] = change.data
+            self.written_length = max(self.written_length, change.offset + len(change.data))
         del self.live[change.end :]
+        self.live.extend(bytes(change.end - len(self.live)))
+        self.written_length = min(self.written_length, change.end)
         self.changes.append(change)
         self.frozen = self.unsynced = None
 
     def settle(self) -> None:
         if not self.lying:
-            self.synced_length = len(self.live)
+            self.synced_length = self.written_length
+            self.synced_zeros = len(self.live) - self.written_length
             self.changes = []
             self.unsynced = None
 
@@ -202,10 +221,18 @@ class Disk:
         """Put bytes at an offset at or behind the synced end."""
         self._record("write", (inode, offset, data), path)
         file = self.file(inode)
-        assert file.synced_length <= offset <= len(file.live), "files are only appended to"
+        assert file.synced_length <= offset <= file.written_length, "files are only appended to"
         end = max(len(file.live), offset + len(data))
         self.used_bytes += end - len(file.live)
         file.change(Change(offset, data, end))
+
+    def grow(self, inode: int, length: int, path: str) -> None:
+        """Lengthen a file by zeros."""
+        self._record("grow", (inode, length), path)
+        file = self.file(inode)
+        assert length >= len(file.live), "growing does not shorten"
+        self.used_bytes += length - len(file.live)
+        file.change(Change(len(file.live), b"", length))
 
     def cut(self, inode: int, length: int, path: str) -> None:
         """Shorten a file, but not below what is synced."""
@@ -321,7 +348,7 @@ class Disk:
         entry = self.inodes[inode]
         if isinstance(entry, File):
             content = choice.contents(inode, entry.pending()) if entry.changes else entry.freeze()
-            image.inodes[inode] = File(content, len(content), frozen=content, links=1)
+            image.inodes[inode] = File(content, len(content), len(content), frozen=content, links=1)
             image.used_bytes += len(content)
             return
         kept = choice.entries(inode, len(entry.changes)) if entry.changes else 0

@@ -35,6 +35,7 @@ class Call(Enum):
     WRITE = "write"
     READ = "read"
     CUT = "cut"
+    ALLOCATE = "allocate"
     SYNC = "sync"
     SYNC_DIR = "sync_dir"
     RENAME = "rename"
@@ -71,7 +72,9 @@ APPLICABLE: dict[Failure, frozenset[Call]] = {
             Call.RMDIR,
         }
     ),
-    Failure.ENOSPC: frozenset({Call.CREATE, Call.WRITE, Call.LINK, Call.RENAME, Call.MKDIR}),
+    Failure.ENOSPC: frozenset(
+        {Call.CREATE, Call.WRITE, Call.ALLOCATE, Call.LINK, Call.RENAME, Call.MKDIR}
+    ),
     Failure.SHORT: frozenset({Call.WRITE, Call.READ}),
 }
 """Which calls can fail in which way. A call outside is never counted against a fault."""

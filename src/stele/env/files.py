@@ -17,6 +17,7 @@ which must not vanish in a later crash and let somebody else win.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import TracebackType
@@ -35,6 +36,9 @@ Result = TypeVar("Result")
 
 BUFFERS_PER_CALL_MAX = 1024
 """Linux takes at most this many buffers in one ``pwritev`` (IOV_MAX)."""
+
+CANNOT_RESERVE = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
+"""What a file system answers that cannot reserve space."""
 
 READ_ALL_STEP_BYTES = 1 << 20
 _TEMPORARY_TOKEN_BYTES = 8
@@ -128,6 +132,22 @@ class KernelWritableFile(_Handle):
         except OSError as error:
             self._failure = meaning(error, Purpose.SYNC, "undo a write to", self.path)
             raise self._failure from error
+
+    def reserve(self, length: int) -> None:
+        descriptor, missing = self._usable_descriptor(), length - self.position
+        if missing <= 0:
+            return
+        try:
+            self._kernel.allocate(descriptor, self.position, missing)
+        except OSError as error:
+            failure = meaning(error, Purpose.WRITE, "reserve space for", self.path)
+            if error.errno not in CANNOT_RESERVE and not isinstance(failure, OutOfSpace):
+                self._failure = failure
+                raise failure from error
+            self._cut_back(descriptor)
+
+    def trim(self) -> None:
+        self._cut_back(self._usable_descriptor())
 
     def sync(self) -> None:
         descriptor = self._usable_descriptor()

@@ -190,6 +190,17 @@ class MemoryKernel:
 
         self._perform(Call.CUT, effect)
 
+    def allocate(self, descriptor: int, offset: int, length: int) -> None:
+        def effect() -> None:
+            target = self._open[descriptor]
+            grown = offset + length - len(self.disk.file(target.inode).live)
+            if grown > self.free_bytes():
+                raise _error(errno.ENOSPC)
+            if grown > 0:
+                self.disk.grow(target.inode, offset + length, target.path)
+
+        self._perform(Call.ALLOCATE, effect)
+
     def sync(self, descriptor: int) -> None:
         self._sync(Call.SYNC, descriptor)
 

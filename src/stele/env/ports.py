@@ -111,6 +111,16 @@ class WritableFile(Protocol):
         All or nothing: on ``OutOfSpace`` the file is cut back to ``position`` and may be used on.
         """
 
+    def reserve(self, length: int) -> None:
+        """Let the file be so long already, with zeros behind what is written.
+
+        Syncing what is written there later is quicker, because the file does not grow by it.
+        Whoever reads the file has to expect the zeros. Only a hint: without space nothing happens.
+        """
+
+    def trim(self) -> None:
+        """Give up what is reserved: the file ends with what was written."""
+
     def sync(self) -> None:
         """Return when every byte written so far survives a power failure (not the file's name)."""
 

@@ -58,6 +58,9 @@ class PosixKernel:
     def truncate(self, descriptor: int, length: int) -> None:
         os.ftruncate(descriptor, length)
 
+    def allocate(self, descriptor: int, offset: int, length: int) -> None:
+        os.posix_fallocate(descriptor, offset, length)
+
     def sync(self, descriptor: int) -> None:
         os.fdatasync(descriptor)
 

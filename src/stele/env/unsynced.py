@@ -30,7 +30,7 @@ SECTOR_BYTES = 512
 class Change:
     """One unsynced change of a file: ``data`` put at ``offset``, after which it ends at ``end``.
 
-    A write carries its data; a cut carries none and lowers the end.
+    A write carries its data; a cut carries none and lowers the end, growing by zeros raises it.
     """
 
     offset: int
@@ -54,11 +54,14 @@ class Sector:
 
 
 class UnsyncedFile:
-    """The synced bytes of a file and every version of the sectors written since."""
+    """The synced bytes of a file and every version of the sectors written since.
 
-    def __init__(self, synced: bytes, changes: Sequence[Change]) -> None:
+    ``zeros`` were synced behind the bytes, and may have been overwritten since.
+    """
+
+    def __init__(self, synced: bytes, changes: Sequence[Change], zeros: int = 0) -> None:
         self.changes = changes
-        self.lengths = [len(synced), *(change.end for change in changes)]
+        self.lengths = [len(synced) + zeros, *(change.end for change in changes)]
         written = [change.offset for change in changes if change.data]
         first = min(written, default=len(synced)) // SECTOR_BYTES
         self._head = synced[: first * SECTOR_BYTES]

@@ -6,6 +6,7 @@ What a crash may leave, and nothing else, is forgiven:
   before it is durable, so at most one entry can be torn, and only at the end. If anything later
   than the bad place proves to be an entry of this file, the bad place was once durable: that is
   damage, and is reported with file and offset.
+* Zeros at the end of the last file: it was reserved ahead of what was written.
 * A last file with a torn header and nothing behind it: the writer died while making it.
 * Missing files at the beginning, if the log says that they were given up.
 
@@ -180,8 +181,19 @@ class FileReader:
         try:
             yield from self.entries()
         except Corruption:
-            if self.position.is_last or self.later_entry() is not None:
+            at = self.position
+            if not self._only_zeros() if at.is_last else self.later_entry() is not None:
                 raise
+
+    def _only_zeros(self) -> bool:
+        """Whether nothing but what was reserved stands behind the current position."""
+        offset, length = self.position.offset, self._window.length
+        while offset < length:
+            piece = bytes(self._window.get(offset, min(READ_AHEAD_BYTES, length - offset)))
+            if piece.strip(b"\x00") or not piece:
+                return False
+            offset += len(piece)
+        return True
 
     def _bad(self, reason: str) -> Corruption:
         return Corruption(reason, file=self._path, offset=self.position.offset)

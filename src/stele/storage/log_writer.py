@@ -9,6 +9,10 @@ The order of durable steps:
     create file → write header → sync file → sync directory      before the file's first entry
     write entry → sync file                                       before anything is acknowledged
 
+A file is longer than what is in it while it is written: its place is reserved some way ahead, so
+that a sync has only the entry to write and not the file's new length, which takes almost as long
+again. The entry that is the last of a file cuts it to its end, before it is synced.
+
 An entry starts only when the one before it is durable. A reader relies on that: where it
 finds a later entry, an earlier one that is damaged was once whole.
 
@@ -44,11 +48,17 @@ ROLL_BYTES_DEFAULT = 64 * 1024 * 1024
 
 ROLL_BYTES_MIN = 1024
 
+RESERVE_BYTES_MIN = 64 * 1024
+RESERVE_BYTES_DEFAULT = 4 * 1024 * 1024
+"""As much is reserved as the file holds, at least and at most this, up to where it rolls."""
+
 AFTER_CREATE = declare("storage.log.after_create")
 AFTER_HEADER_WRITE = declare("storage.log.after_header_write")
 AFTER_HEADER_SYNC = declare("storage.log.after_header_sync")
 AFTER_DIRECTORY_SYNC = declare("storage.log.after_directory_sync")
+AFTER_RESERVE = declare("storage.log.after_reserve")
 AFTER_WRITE = declare("storage.log.after_write")
+AFTER_TRIM = declare("storage.log.after_trim")
 AFTER_SYNC = declare("storage.log.after_sync")
 
 
@@ -64,8 +74,12 @@ class LogWriter:
         *,
         clock: int = 0,
         roll_bytes: int = ROLL_BYTES_DEFAULT,
+        reserve_bytes: int = RESERVE_BYTES_DEFAULT,
     ) -> None:
-        """``clock`` is a txn that nothing in this log will be at or below."""
+        """``clock`` is a txn that nothing in this log will be at or below.
+
+        At most ``reserve_bytes`` of a file are reserved ahead; with 0, none.
+        """
         if roll_bytes < ROLL_BYTES_MIN:
             raise InvalidArgument(f"roll_bytes is {roll_bytes}, below {ROLL_BYTES_MIN}")
         self._fs = fs
@@ -73,6 +87,7 @@ class LogWriter:
         self._session = check_session(session)
         self._random = random
         self._roll_bytes = roll_bytes
+        self._reserve_bytes = reserve_bytes
         self._clock = clock
         self._sequence = 0
         self._index = 0
@@ -81,6 +96,8 @@ class LogWriter:
         self._file: WritableFile | None = None
         self._mark: bytes | None = None
         """Of the open file, once its header is durable."""
+        self._reserved = 0
+        """How long the open file is."""
         self._failed = False
         self._start_directory()
 
@@ -186,8 +203,13 @@ class LogWriter:
             commits=body.commits,
             flags=(FLAG_LAST if last else 0) | (FLAG_RELEASE if body.has_release else 0),
         )
+        if not last and end > self._reserved and self._reserve_bytes:
+            self._reserve(end)
         self._file.write(header, *body.buffers)
         failpoint(AFTER_WRITE)
+        if last and self._reserved:
+            self._file.trim()
+            failpoint(AFTER_TRIM)
         self._file.sync()
         failpoint(AFTER_SYNC)
         assert self._file.position == end >= FILE_HEADER_BYTES + ENTRY_HEADER_BYTES
@@ -198,9 +220,17 @@ class LogWriter:
             self._close_file()
         return Written(self._sequence, end, body.txns, body.spans, last)
 
+    def _reserve(self, needed: int) -> None:
+        """Make the file long enough for the next entry, and for more."""
+        assert self._file is not None
+        ahead = min(max(needed, RESERVE_BYTES_MIN), self._reserve_bytes)
+        self._reserved = max(min(needed + ahead, self._roll_bytes), needed)
+        self._file.reserve(self._reserved)
+        failpoint(AFTER_RESERVE)
+
     def _close_file(self) -> None:
         file, self._file = self._file, None
-        self._mark = None
+        self._mark, self._reserved = None, 0
         if file is not None:
             with suppress(SteleError):  # it is synced, or given up: closing changes neither
                 file.close()

@@ -149,3 +149,32 @@ def test_a_file_that_grows_while_read_is_read_to_its_end() -> None:
         file.write(b" second")
         assert fs.read_all("a") == b"first second"
         assert reader.pread(0, 100) == b"first second"
+
+
+@pytest.mark.parametrize("failure", [Failure.ENOSPC, None], ids=["no space", "space"])
+def test_what_is_reserved_is_a_hint(failure: Failure | None) -> None:
+    faults = Faults(Fault(failure, 1, {Call.ALLOCATE})) if failure else Faults()
+    fs = MemoryFileSystem(faults=faults)
+    file = fs.create("f")
+    fs.sync_dir("")
+    file.write(b"head")
+    file.reserve(10)
+    assert fs.read_all("f") == (b"head" if failure else b"head" + bytes(6))
+    file.sync()
+    file.write(b"tail")
+    file.reserve(3)
+    assert fs.crash_image().read_all("f")[:4] == b"head"
+    file.sync()
+    file.trim()
+    file.sync()
+    file.close()
+    assert fs.crash_image().read_all("f") == b"headtail"
+
+
+def test_an_error_while_reserving_is_final() -> None:
+    fs = MemoryFileSystem(faults=Faults(Fault(Failure.EIO, 1, {Call.ALLOCATE})))
+    file = fs.create("f")
+    with pytest.raises(StorageFailed, match="reserve space for 'f'"):
+        file.reserve(10)
+    with pytest.raises(StorageFailed, match="failed before"):
+        file.write(b"x")

@@ -121,6 +121,18 @@ def test_a_real_short_write_is_continued_into_its_real_error_and_undone(
     assert os.path.getsize(f"{fs.root}/f") == 1_200
 
 
+def test_a_reserved_place_reads_as_zeros_and_can_be_given_up(fs: PosixFileSystem) -> None:
+    with fs.create("f") as file:
+        file.write(b"head")
+        file.reserve(10_000)
+        assert fs.read_all("f") == b"head" + bytes(9_996)
+        file.write(b"tail")
+        file.sync()
+        assert fs.read_all("f") == b"headtail" + bytes(9_992)
+        file.trim()
+    assert fs.read_all("f") == b"headtail"
+
+
 def test_a_really_full_device_that_cannot_be_cut_back(fs: PosixFileSystem) -> None:
     descriptor = os.open("/dev/full", os.O_WRONLY)
     file = KernelWritableFile(PosixKernel(fs.root), descriptor, "full", set())

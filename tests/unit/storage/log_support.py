@@ -55,8 +55,19 @@ def batch(txn: int, table: str = TABLE, count: int = 3, value: bytes = b"value")
     return batch_commit(table, txn, encode_block(Block.from_batch(cells_to_batch(cells))))
 
 
-def new_writer(fs: FileSystem, *, roll_bytes: int = 1 << 20, clock: int = 0) -> LogWriter:
-    return LogWriter(fs, DIRECTORY, "s1", SeededRandom(7), roll_bytes=roll_bytes, clock=clock)
+def new_writer(
+    fs: FileSystem, *, roll_bytes: int = 1 << 20, clock: int = 0, reserve_bytes: int = 0
+) -> LogWriter:
+    """A writer that reserves nothing, unless told to: its files end with what is in them."""
+    return LogWriter(
+        fs,
+        DIRECTORY,
+        "s1",
+        SeededRandom(7),
+        roll_bytes=roll_bytes,
+        clock=clock,
+        reserve_bytes=reserve_bytes,
+    )
 
 
 def written(groups: Iterable[Sequence[Commit]], *, roll_bytes: int = 1 << 20) -> MemoryFileSystem:

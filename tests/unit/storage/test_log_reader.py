@@ -126,12 +126,31 @@ def test_a_torn_entry_anywhere_but_in_the_last_file_is_damage() -> None:
         assert (caught.value.file, caught.value.offset) == (FIRST, third)
 
 
-def test_bytes_behind_the_end_of_a_file_are_damage() -> None:
+@pytest.mark.parametrize("behind", [b"x", bytes(7) + b"x", bytes(2_000) + b"x" + bytes(9)])
+def test_bytes_behind_the_end_of_a_file_are_damage(
+    monkeypatch: pytest.MonkeyPatch, behind: bytes
+) -> None:
+    monkeypatch.setattr(log_reader, "READ_AHEAD_BYTES", 512)
     fs = written([[rows(1, value=bytes(1_000))]], roll_bytes=1_024)
     data = fs.read_all(FIRST)
     with pytest.raises(Corruption, match="bytes follow the last entry") as caught:
-        read(rewritten(fs, FIRST, data + bytes(8)))
+        read(rewritten(fs, FIRST, data + behind))
     assert caught.value.offset == len(data)
+
+
+@pytest.mark.parametrize("roll_bytes", [1_024, 1 << 20], ids=["last entry", "more to come"])
+def test_what_was_reserved_behind_the_last_file_is_passed_over(
+    monkeypatch: pytest.MonkeyPatch, roll_bytes: int
+) -> None:
+    monkeypatch.setattr(log_reader, "READ_AHEAD_BYTES", 512)
+    fs = written([[rows(1, value=bytes(1_000))]], roll_bytes=roll_bytes)
+    assert read(rewritten(fs, FIRST, fs.read_all(FIRST) + bytes(5_000))) == [1]
+
+
+def test_only_the_last_file_may_have_something_reserved() -> None:
+    fs = written([[rows(txn, value=bytes(1_000))] for txn in (1, 2)], roll_bytes=1_024)
+    with pytest.raises(Corruption, match="bytes follow the last entry"):
+        read(rewritten(fs, FIRST, fs.read_all(FIRST) + bytes(8)))
 
 
 def test_a_swapped_entry_does_not_fit() -> None:

@@ -17,8 +17,11 @@ from stele.storage.log_writer import (
     AFTER_DIRECTORY_SYNC,
     AFTER_HEADER_SYNC,
     AFTER_HEADER_WRITE,
+    AFTER_RESERVE,
     AFTER_SYNC,
+    AFTER_TRIM,
     AFTER_WRITE,
+    RESERVE_BYTES_MIN,
     LogWriter,
 )
 from tests.unit.storage.log_support import DIRECTORY, new_writer, read, rows
@@ -177,7 +180,9 @@ DURABLE_STEPS = [
     AFTER_HEADER_WRITE,
     AFTER_HEADER_SYNC,
     AFTER_DIRECTORY_SYNC,
+    AFTER_RESERVE,
     AFTER_WRITE,
+    AFTER_TRIM,
     AFTER_SYNC,
 ]
 
@@ -186,7 +191,7 @@ DURABLE_STEPS = [
 @pytest.mark.parametrize("hit", [1, 2])
 def test_a_crash_at_every_step_loses_nothing_written_before(name: str, hit: int) -> None:
     fs = MemoryFileSystem()
-    writer = new_writer(fs, roll_bytes=1024)
+    writer = new_writer(fs, roll_bytes=1024, reserve_bytes=200)
     kept: list[int] = []
 
     def write_until_the_crash() -> None:
@@ -203,8 +208,48 @@ def test_a_crash_at_every_step_loses_nothing_written_before(name: str, hit: int)
 
 def test_every_step_has_its_failpoint() -> None:
     with counting() as passes:
-        new_writer(MemoryFileSystem()).write([rows(1)])
+        writer = new_writer(MemoryFileSystem(), reserve_bytes=1_024)
+        writer.write([rows(1)])
+        writer.close()
     assert set(DURABLE_STEPS) == {name for name in passes if name in declared() and "log" in name}
+
+
+def test_a_file_is_as_long_as_reserved_until_its_last_entry() -> None:
+    fs = MemoryFileSystem()
+    writer = new_writer(fs, roll_bytes=1 << 20, reserve_bytes=1 << 16)
+    path = f"{DIRECTORY}/00000001.log"
+    sizes = []
+    for txn in range(1, 200):
+        written = writer.write([rows(txn, value=bytes(1_000))])
+        data = fs.read_all(path)
+        sizes.append(len(data))
+        assert not data[written.file_bytes :].strip(b"\x00")
+    assert 3 <= len(set(sizes)) < 6, "it grows in steps"
+    assert max(sizes) - written.file_bytes <= RESERVE_BYTES_MIN
+    assert read(fs.crash_image()) == list(range(1, 200))
+    last = writer.close()
+    assert last is not None
+    assert len(fs.read_all(path)) == last.file_bytes
+    assert read(fs.crash_image()) == list(range(1, 200))
+
+
+def test_a_file_that_rolls_ends_with_its_last_entry() -> None:
+    fs = MemoryFileSystem()
+    writer = new_writer(fs, roll_bytes=4_096, reserve_bytes=1 << 16)
+    for txn in range(1, 30):
+        writer.write([rows(txn, value=bytes(500))])
+    assert len(fs.list(DIRECTORY)) > 3
+    assert read(fs.crash_image()) == list(range(1, 30))
+
+
+def test_without_the_space_to_reserve_entries_are_written_all_the_same() -> None:
+    fs = MemoryFileSystem(capacity_bytes=2_000)
+    writer = new_writer(fs, reserve_bytes=1 << 16)
+    for txn in range(1, 6):
+        writer.write([rows(txn)])
+    with pytest.raises(OutOfSpace):
+        writer.write([rows(6, value=bytes(2_000))])
+    assert read(fs.crash_image()) == list(range(1, 6))
 
 
 def test_a_header_tells_what_was_released() -> None:
