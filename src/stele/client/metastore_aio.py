@@ -208,6 +208,8 @@ class AsyncMetastore(AsyncClosing):
         Whole transactions, in order, none twice and none left out, whichever nodes fail. What is
         acknowledged after this returns is seen.
         """
+        if since is not None and since < 0:
+            raise InvalidArgument(f"since {since} is not an index: the first one is 0")
         request = WatchRequest(selection(path, end), -1 if since is None else since)
         watch = AsyncWatch(await self.transport.watch(request))
         await watch.start()

@@ -63,6 +63,7 @@ def test_a_watch_prints_what_has_changed(shell: Shell) -> None:
     assert lines[1].endswith("/w/a\tdeleted")
     one = json.loads(shell.run("watch", "/w/", "--since", "0", "--count", "1", "--json"))
     assert one == {"index": first, "key": "/w/a", "value": "1"}
+    assert "not an index" in shell.run("watch", "/w/", "--since", "-4", code=2)
 
 
 def test_a_command_runs_under_a_lock(shell: Shell, tmp_path: Path) -> None:
