@@ -3,10 +3,12 @@
 A thread keeps the loop free, which decides on a disk that takes milliseconds. It also costs: two
 wake-ups and a dozen hand-overs of the interpreter's lock for each sync, several times what a quick
 disk needs for the sync itself. So the place follows the disk: while syncs take ``QUICK_US_MAX`` on
-average the loop runs them itself. The average forgets slowly, and none counts for more than a slow
-one, so that moments without a processor do not look like a slow disk; but one that hangs sends the
-jobs back to the thread at once. Raft's messages of the same turn have left before the loop waits. A
-job with an image goes to the thread in any case, and says nothing about the disk.
+average the loop runs them itself. The average forgets slowly, so that a moment without a processor
+does not look like a slow disk, and one that hangs sends the jobs back to the thread at once. For a
+job of few entries none counts for more than a slow one: whoever writes alone has nothing else for
+the loop to do, and on a busy machine would wait for two more turns of a processor. Raft's messages
+of the same turn have left before the loop waits. A job with an image goes to the thread in any
+case, and says nothing about the disk.
 """
 
 from __future__ import annotations
@@ -24,10 +26,12 @@ QUICK_US_MAX: Final = 2_000
 """About as long as a turn of the loop under load, and a small part of a heartbeat's period."""
 
 SLOW_US: Final = 2 * QUICK_US_MAX
-"""What a slow one counts for, however long it took."""
+"""What a slow one counts for where few wait for it, however long it took."""
 
 HANG_US_MIN: Final = 50_000
 """But for one that took longer than any process waits for its turn."""
+
+FEW_ENTRIES_MAX: Final = 4
 
 MEMORY_SYNCS: Final = 8
 """The last one counts for one part in so many."""
@@ -38,22 +42,23 @@ JOIN_S: Final = 10.0
 class SyncPlace:
     """Decides by how long the last syncs took."""
 
-    __slots__ = ("_average_us",)
+    __slots__ = ("_average_us", "_patient_average_us")
 
     def __init__(self) -> None:
-        self._average_us = SLOW_US
+        self._average_us = self._patient_average_us = SLOW_US
         """A disk has to show that it is quick."""
 
-    @property
-    def is_loop(self) -> bool:
-        """Whether the next one may be waited for."""
-        return self._average_us <= QUICK_US_MAX
+    def is_loop(self, entries: int) -> bool:
+        """Whether the next one, of so many entries, may be waited for."""
+        is_for_few = entries <= FEW_ENTRIES_MAX
+        return (self._patient_average_us if is_for_few else self._average_us) <= QUICK_US_MAX
 
     def note(self, took_us: int) -> None:
         """One more has run."""
+        self._average_us += (took_us - self._average_us) // MEMORY_SYNCS
         if took_us < HANG_US_MIN:
             took_us = min(took_us, SLOW_US)
-        self._average_us += (took_us - self._average_us) // MEMORY_SYNCS
+        self._patient_average_us += (took_us - self._patient_average_us) // MEMORY_SYNCS
 
 
 class LogRunner:
@@ -83,7 +88,7 @@ class LogRunner:
 
     def start(self, job: LogJob) -> None:
         """Run a job soon."""
-        if self._place.is_loop and not job.has_slow_work:
+        if not job.has_slow_work and self._place.is_loop(job.entries):
             self._here = job
             self._wake()
         else:

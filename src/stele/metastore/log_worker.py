@@ -52,6 +52,7 @@ class LogJob:
         "_log",
         "_retires",
         "base",
+        "entries",
         "groups",
         "has_slow_work",
         "installation",
@@ -80,6 +81,7 @@ class LogJob:
         """The last image of the groups, once it lies beside the state."""
         self.is_disk_full = False
         self.lost: str | None = None
+        self.entries = sum([len(group.entries) for group in groups])
         self.has_slow_work = retires is not None or _last_snapshot(groups) is not None
         """Whether there is more to do than to write and to sync: an image may take minutes."""
 

@@ -9,7 +9,13 @@ from typing import Any, cast
 import pytest
 
 from stele.env.memory import MemoryClock
-from stele.metastore.log_runner import MEMORY_SYNCS, QUICK_US_MAX, LogRunner, SyncPlace
+from stele.metastore.log_runner import (
+    FEW_ENTRIES_MAX,
+    MEMORY_SYNCS,
+    QUICK_US_MAX,
+    LogRunner,
+    SyncPlace,
+)
 from stele.metastore.log_worker import LogJob
 
 
@@ -21,26 +27,28 @@ def after(*took_us: int) -> SyncPlace:
 
 
 def test_a_disk_has_to_show_that_it_is_quick() -> None:
-    assert not SyncPlace().is_loop
-    assert not after(100).is_loop
-    assert after(*[100] * MEMORY_SYNCS).is_loop
+    assert not SyncPlace().is_loop(1)
+    assert not after(100).is_loop(1)
+    assert after(*[100] * MEMORY_SYNCS).is_loop(1)
 
 
 def test_a_disk_of_some_milliseconds_is_never_waited_for() -> None:
-    assert not after(*[2 * QUICK_US_MAX] * 100).is_loop
+    assert not after(*[2 * QUICK_US_MAX] * 100).is_loop(1)
 
 
 def test_moments_without_a_processor_are_no_slow_disk() -> None:
     busy = [100, 100, 100, 10 * QUICK_US_MAX]
-    assert after(*[100] * 50, *busy * 50).is_loop
+    assert after(*[100] * 50, *busy * 50).is_loop(FEW_ENTRIES_MAX)
+    assert not after(*[100] * 50, *busy * 50).is_loop(FEW_ENTRIES_MAX + 1), "many wait for it"
+    assert after(*[100] * 50, 5 * QUICK_US_MAX).is_loop(FEW_ENTRIES_MAX + 1)
 
 
 def test_a_sync_that_hangs_sends_the_next_ones_to_the_thread() -> None:
     hung = after(*[100] * 50, 100 * QUICK_US_MAX)
-    assert not hung.is_loop
+    assert not hung.is_loop(1)
     for _ in range(10 * MEMORY_SYNCS):
         hung.note(100)
-    assert hung.is_loop, "until it is quick again"
+    assert hung.is_loop(1), "until it is quick again"
 
 
 class Job:
@@ -50,6 +58,7 @@ class Job:
         self._clock = clock
         self._took_us = took_us
         self.has_slow_work = False
+        self.entries = 1
         self.ran_in: threading.Thread | None = None
 
     def run(self) -> None:
