@@ -15,6 +15,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Annotated, Any
 
 import numpy as np
@@ -62,6 +63,9 @@ Matrix = Annotated[npt.NDArray[np.int64], 2]
 
 Descriptor = Ints
 Families = tuple[str, ...]
+
+FAMILY_LISTS_KEPT = 256
+"""Lists of families whose Arrow form is remembered: a table has few, and uses them often."""
 
 
 class Block:
@@ -154,9 +158,12 @@ def matrix(blocks: Sequence[Block]) -> Descriptor:
 
 
 def _family_column(codes: npt.NDArray[np.int16], families: Families) -> pa.DictionaryArray:
-    return pa.DictionaryArray.from_arrays(
-        pa.array(codes, pa.int16()), pa.array(families, pa.utf8())
-    )
+    return pa.DictionaryArray.from_arrays(pa.array(codes, pa.int16()), _names(families))
+
+
+@lru_cache(maxsize=FAMILY_LISTS_KEPT)
+def _names(families: Families) -> pa.StringArray:
+    return pa.array(families, pa.utf8())
 
 
 def _sort_dictionary(family: Any, names: list[str]) -> tuple[pa.DictionaryArray, list[str]]:
@@ -229,7 +236,7 @@ def _to_batch(block: Block) -> pa.RecordBatch:
         return pa.Array.from_buffers(pa.binary(), count, buffers)
 
     codes = pa.Array.from_buffers(pa.int16(), count, [None, fixed(FAMILY_CODES, 2)])
-    family = pa.DictionaryArray.from_arrays(codes, pa.array(block.families, pa.utf8()))
+    family = pa.DictionaryArray.from_arrays(codes, _names(block.families))
     columns = [
         binary(ROW_OFFSETS, ROW_BYTES),
         family,

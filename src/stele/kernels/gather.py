@@ -25,12 +25,14 @@ from stele.kernels.block import (
 )
 from stele.kernels.jit import bulk, callee, inlined
 from stele.kernels.memory import (
+    LINE_BYTES,
     address_of,
     copy_bytes,
     load_i8,
     load_i16,
     load_i32,
     load_i64,
+    prefetch,
     store_i8,
     store_i16,
     store_i32,
@@ -49,6 +51,13 @@ from stele.kernels.sources import FAMILY_MAP, SAME_CODES, SOURCE_WIDTH, SourceMa
 
 COLUMN_BYTES_MAX = (1 << 31) - 1
 """What 32-bit offsets can reach."""
+
+RUNS_AHEAD = 8
+"""So many runs before its turn the memory of a run is asked for: where runs are short and far from
+each other, waiting for memory is most of the work."""
+
+ASKED_BYTES = 256
+"""How much of a run is asked for: the processor itself fetches what follows."""
 
 SHORT_COPY_MAX = 128
 """Up to here copying word by word is quicker than calling ``memcpy``."""
@@ -120,6 +129,16 @@ def _gather_ops(matrix: int, runs: int, count: int, target: int) -> None:
         target += length
 
 
+@inlined
+def _ask_for_run(matrix: int, run: int, column: int, bytes_column: int) -> None:
+    """Ask for the first bytes of a run in a column of variable length."""
+    source = matrix + 8 * SOURCE_WIDTH * load_i32(run)
+    offsets = load_i64(source + 8 * column) + 4 * load_i32(run + 4)
+    begin = load_i64(source + 8 * bytes_column) + load_i32(offsets)
+    for ahead in range(0, ASKED_BYTES, LINE_BYTES):
+        prefetch(begin + ahead)
+
+
 @callee
 def _gather_binary(
     matrix: int, runs: int, count: int, column: int, bytes_column: int, offsets: int, data: int
@@ -128,6 +147,8 @@ def _gather_binary(
     reached = 0
     for number in range(count):
         run = runs + RUN_BYTES * number
+        if number + RUNS_AHEAD < count:
+            _ask_for_run(matrix, run + RUN_BYTES * RUNS_AHEAD, column, bytes_column)
         start, length = load_i32(run + 4), load_i32(run + 8)
         source = matrix + 8 * SOURCE_WIDTH * load_i32(run)
         own = load_i64(source + 8 * column) + 4 * start

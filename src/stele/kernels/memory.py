@@ -94,6 +94,9 @@ def _prefetch(typingctx: Any, address: Any) -> Any:  # noqa: ARG001
     return types.void(types.int64), codegen
 
 
+LINE_BYTES = 64
+"""Memory comes in pieces of this size."""
+
 # For the type checker every number of a kernel is an int, whatever its width and sign.
 Number = int | np.integer[Any]
 Word = Any

@@ -144,7 +144,7 @@ def guess_in_block(fragment: int, block: int, source: int, row: int, length: int
     if not is_bounded(fragment, block):
         return -1
     prefix = prefix_after(row, length, load_i64(fragment + 8 * COMMON))
-    return guess_cell(fragment, block, load_i64(source + 8 * COUNT), prefix)
+    return guess_cell(fragment, block, source, load_i64(source + 8 * COUNT), prefix)
 
 
 @callee

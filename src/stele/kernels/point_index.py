@@ -2,16 +2,16 @@
 
 Each reference, to a file or to a run in memory, is one row of ``FRAGMENT_WIDTH`` int64:
 
-    0–7   the index of its first rows, see ``stele.kernels.row_index``
-    8     BLOCK_MATRIX       address of a descriptor for each block (COUNT 0: not in memory)
-    9     USED               address of a byte for each block, set to 1 by whoever reads it
-    10    FAMILY_ENTRIES     address of the table from its family codes to the common ones
-    11    ROW_ERASURES_REACH address of the table of families its row erasures act on
-    12    TXN_COLUMN         address of so many copies of the reference's txn as a block may have
+    0–10  the index of its first rows, see ``stele.kernels.row_index``
+    11    BLOCK_MATRIX       address of a descriptor for each block (COUNT 0: not in memory)
+    12    USED               address of a byte for each block, set to 1 by whoever reads it
+    13    FAMILY_ENTRIES     address of the table from its family codes to the common ones
+    14    ROW_ERASURES_REACH address of the table of families its row erasures act on
+    15    TXN_COLUMN         address of so many copies of the reference's txn as a block may have
                              cells; 0 when cells carry their own
-    13    FENCE_START, 14 its length
-    15    FENCE_END, 16 its length (-1: no end)
-    17    BLOOMS             address of two int64 for each block: where its bloom filter lies and
+    16    FENCE_START, 17 its length
+    18    FENCE_END, 19 its length (-1: no end)
+    20    BLOOMS             address of two int64 for each block: where its bloom filter lies and
                              how many blocks of bits it has (0: not in memory); or 0 for no filters
 
 Blocks come and go in ``BlockTable``: the cache writes a descriptor when a block is loaded and

@@ -14,15 +14,37 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from stele.kernels.block import COUNT, DESCRIPTOR_WIDTH, ROW_OFFSETS, TXNS, Block, Ints, Matrix
+from stele.kernels.block import (
+    COUNT,
+    DESCRIPTOR_WIDTH,
+    FAMILY_CODES,
+    OPS,
+    QUALIFIER_OFFSETS,
+    ROW_OFFSETS,
+    TIMESTAMPS,
+    TXNS,
+    VALUE_OFFSETS,
+    Block,
+    Ints,
+    Matrix,
+)
 from stele.kernels.compare import row_address
 from stele.kernels.jit import bulk, callee
-from stele.kernels.memory import address_of, load_i32, load_i64, prefetch, store_i64
+from stele.kernels.memory import (
+    LINE_BYTES,
+    address_of,
+    load_i32,
+    load_i64,
+    prefetch,
+    store_i8,
+    store_i64,
+)
 from stele.kernels.merge_rows import CELL_CURSOR_BYTES
 from stele.kernels.point_get import (
     excluded_by_bloom,
@@ -38,6 +60,7 @@ from stele.kernels.point_index import (
     FRAGMENT_WIDTH,
     ROW_ERASURES_REACH,
     TXN_COLUMN,
+    USED,
     PointIndex,
 )
 from stele.kernels.resolve import ReadView
@@ -95,8 +118,9 @@ def _locate_blocks(
             for candidate in range(first_block_of(fragment, block, row, length), block + 1):
                 matrix = load_i64(fragment + 8 * BLOCK_MATRIX)
                 descriptor = matrix + 8 * DESCRIPTOR_WIDTH * candidate
-                absent = load_i64(descriptor + 8 * COUNT) == 0
-                if absent and excluded_by_bloom(fragment, candidate, row, length):
+                if load_i64(descriptor + 8 * COUNT) != 0:
+                    store_i8(load_i64(fragment + 8 * USED) + candidate, 1)
+                elif excluded_by_bloom(fragment, candidate, row, length):
                     continue
                 if ordinals[bases[at] + candidate] == 0:
                     places[distinct, 0], places[distinct, 1] = at, candidate
@@ -110,10 +134,13 @@ def _locate_blocks(
 
 
 @callee
-def _ask_for_rows(
+def _guess_rows(
     fragments: int, places: int, matrix: int, segments: int, count: int, keys: int, spans: int
 ) -> None:
-    """Guess where some segments' cells are, and ask for the memory that the search will need."""
+    """Guess where some segments' cells are, and ask for the memory that the search will need.
+
+    In steps, each for all of them: what one step asks for has come when the next one looks at it.
+    """
     offsets, data = load_i64(keys), load_i64(keys + 8)
     for number in range(count):
         key, slot = load_i64(segments + 16 * number), load_i64(segments + 16 * number + 8)
@@ -126,9 +153,22 @@ def _ask_for_rows(
         store_i64(spans + 16 * number, guess)
         prefetch(load_i64(source + 8 * ROW_OFFSETS) + 4 * max(guess, 0))
     for number in range(count):
-        guess = max(load_i64(spans + 16 * number), 0)
         source = matrix + 8 * SOURCE_WIDTH * load_i64(segments + 16 * number + 8)
-        prefetch(row_address(source, guess))
+        begin = row_address(source, max(load_i64(spans + 16 * number), 0))
+        prefetch(begin - LINE_BYTES)
+        prefetch(begin)
+        prefetch(begin + LINE_BYTES)
+
+
+@callee
+def _ask_for_cells(source: int, start: int) -> None:
+    """Ask for what resolving will look at."""
+    prefetch(load_i64(source + 8 * FAMILY_CODES) + 2 * start)
+    prefetch(load_i64(source + 8 * QUALIFIER_OFFSETS) + 4 * start)
+    prefetch(load_i64(source + 8 * TIMESTAMPS) + 8 * start)
+    prefetch(load_i64(source + 8 * TXNS) + 8 * start)
+    prefetch(load_i64(source + 8 * OPS) + start)
+    prefetch(load_i64(source + 8 * VALUE_OFFSETS) + 4 * start)
 
 
 @bulk
@@ -139,12 +179,15 @@ def _find_spans(
     segments: Segments,
     keys: Ints,
     spans: Segments,
-) -> int:
-    """Where each segment's cells lie in its block; returns the most cells that one key has."""
-    most, cells, last = 0, 0, -1
+) -> tuple[int, int, int]:
+    """Where each segment's cells lie in its block.
+
+    Returns the most segments and the most cells that one key has, and the cells of all.
+    """
+    widest, most, total, last, width, cells = 0, 0, 0, -1, 0, 0
     for number in range(len(segments)):
         if number % TOGETHER == 0:
-            _ask_for_rows(
+            _guess_rows(
                 address_of(fragments),
                 address_of(places),
                 address_of(matrix),
@@ -161,9 +204,13 @@ def _find_spans(
         guess = spans[number, 0]
         start, stop = find_span(fragment, source, keys[1] + begin, length, guess)
         spans[number, 0], spans[number, 1] = start, stop
-        cells = stop - start if key != last else cells + stop - start
-        last, most = key, max(most, cells)
-    return most
+        if start < stop:
+            _ask_for_cells(source, start)
+        if key != last:
+            last, width, cells = key, 0, 0
+        width, cells, total = width + 1, cells + stop - start, total + stop - start
+        widest, most = max(widest, width), max(most, cells)
+    return widest, most, total
 
 
 @bulk
@@ -219,16 +266,14 @@ def read_many(
     """What a read sees of many rows."""
     index, rows = index.restricted(view.columns), BinaryKeys(keys)
     segments, places = _locate_all(index, rows)
-    blocks = [index.fragments[at].table.get(block) for at, block in places.tolist()]
+    blocks = _hold(index, places)
     matrix = _source_rows(index, places, blocks)
     spans = np.empty_like(segments)
     count = len(segments)
     addresses = np.array([rows.offsets, rows.data], np.int64)
-    most = _find_spans(index.matrix, places, matrix, segments, addresses, spans)
-    total = int((spans[:, 1] - spans[:, 0]).sum())
+    widest, most, total = _find_spans(index.matrix, places, matrix, segments, addresses, spans)
     out, totals = empty_runs(total), np.zeros(TOTALS_WORDS, np.int64)
     cells = np.zeros(rows.count, np.int64)
-    widest = int(np.bincount(segments[:, 0]).max(initial=0)) if count else 0
     work = np.empty(max(widest, 1) * (CELL_CURSOR_BYTES + 8) // 8, np.int64)
     _resolve_keys(
         matrix,
@@ -265,13 +310,28 @@ def _locate_all(index: PointIndex, rows: BinaryKeys) -> tuple[Segments, Segments
         capacity = needed
 
 
+def _hold(index: PointIndex, places: Segments) -> list[Block]:
+    """The blocks of some places; what is not in memory is loaded."""
+    tables = [fragment.table for fragment in index.fragments]
+    present = [table.blocks for table in tables]
+    wanted = places.tolist()
+    blocks = [present[at][block] for at, block in wanted]
+    if None in blocks:
+        blocks = [
+            tables[at].get(number) if block is None else block
+            for block, (at, number) in zip(blocks, wanted, strict=True)
+        ]
+    return cast("list[Block]", blocks)
+
+
 def _source_rows(index: PointIndex, places: Segments, blocks: Sequence[Block]) -> SourceMatrix:
     """The source matrix of blocks that are held, each as its reference shows it."""
     matrix = np.zeros((max(len(blocks), 1), SOURCE_WIDTH), np.int64)
     if not blocks:
         return matrix
     own = matrix[: len(blocks)]
-    np.stack([block.descriptor for block in blocks], out=own[:, :DESCRIPTOR_WIDTH])
+    descriptors = np.concatenate([block.descriptor for block in blocks])
+    own[:, :DESCRIPTOR_WIDTH] = descriptors.reshape(-1, DESCRIPTOR_WIDTH)
     references = index.matrix[places[:, 0]]
     own[:, FAMILY_MAP] = references[:, FAMILY_ENTRIES]
     own[:, ACTS_ON] = references[:, ROW_ERASURES_REACH]

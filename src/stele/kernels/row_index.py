@@ -14,20 +14,50 @@ In memory, for kernels, an index is one row of ``INDEX_WIDTH`` int64:
     COMMON         how many leading bytes all first rows, and the last row if known, share
     CONTINUES      address of BLOCKS bytes: 1 where the last row of a block goes on in the next
     LAST_ROW       address of the last row, LAST_LENGTH its length (-1: not known)
+    SCALE          address of how a prefix is evened: for each of its bytes two int64, the address
+                   of a table from bytes to digits, and how many digits there are
+    SAMPLED        address of BLOCKS bytes: 1 where the samples of a block are filled in
+    SAMPLES        address of SAMPLES_PER_BLOCK uint64 for each block
+
+Where in a block a row is, is guessed from *samples*: the prefixes of a few rows, as far apart as
+each other, which are filled in when a block is searched for the first time. A guess between two of
+them assumes that rows are spread evenly there. Rows are often text, whose bytes use a small part of
+their range: then most numbers between two prefixes belong to no row at all, and the guess would be
+poor. Prefixes in samples are therefore *evened*: each byte becomes a digit of the smallest
+alphabet that has what all first rows have in its place, and the digits become one number again.
+
+Samples are hints and nothing else: a search that starts from a wrong guess takes longer. So it does
+no harm that several threads may fill in the same ones, always with the same numbers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from stele.kernels.block import Ints
-from stele.kernels.compare import compare_bytes, prefix_after, shared_length
-from stele.kernels.jit import bulk, callee, quick
-from stele.kernels.memory import Word, address_of, load_i32, load_i64, load_u8, load_u64
+from stele.kernels.compare import (
+    compare_bytes,
+    prefix_after,
+    row_address,
+    row_length,
+    shared_length,
+)
+from stele.kernels.jit import bulk, callee, inlined, quick
+from stele.kernels.memory import (
+    Word,
+    address_of,
+    load_i32,
+    load_i64,
+    load_u8,
+    load_u64,
+    store_i8,
+    store_i64,
+)
 from stele.kernels.search import BinaryKeys
 from stele.model.ranges import RowRange
 
@@ -39,12 +69,43 @@ COMMON = 4
 CONTINUES = 5
 LAST_ROW = 6
 LAST_LENGTH = 7
-INDEX_WIDTH = 8
+SCALE = 8
+SAMPLED = 9
+SAMPLES = 10
+INDEX_WIDTH = 11
+
+SAMPLES_PER_BLOCK = 64
+"""In a block of the usual size one for some sixteen rows: together they stay in the processor's
+cache, while the rows do not."""
 
 NOWHERE = -1
 """What a search answers for a row that lies before all blocks, or behind the last row."""
 
 UNKNOWN = -1
+
+DigitTables = Annotated[npt.NDArray[np.uint8], 2]
+
+ALPHABETS = (b"0123456789", b"0123456789abcdef", b"0123456789ABCDEF", bytes(range(256)))
+"""What rows are often written in, the smallest first; the last one has every byte."""
+
+
+def _digits(alphabet: bytes) -> list[int]:
+    """For each byte how many of the alphabet are below it: its digit, if it is in the alphabet."""
+    return [min(sum(one < byte for one in alphabet), len(alphabet) - 1) for byte in range(256)]
+
+
+_DIGITS = np.array([_digits(alphabet) for alphabet in ALPHABETS], np.uint8)
+_MEMBERS = np.array(
+    [
+        sum((byte in alphabet) << bit for bit, alphabet in enumerate(ALPHABETS))
+        for byte in range(256)
+    ],
+    np.uint8,
+)
+"""For each byte a bit for each alphabet that has it."""
+_SIZES = np.array([len(alphabet) for alphabet in ALPHABETS], np.int64)
+
+PREFIX_BYTES = 8
 
 
 @callee
@@ -100,15 +161,87 @@ def is_bounded(index: int, block: int) -> bool:
     return load_i64(index + 8 * LAST_LENGTH) != UNKNOWN
 
 
+@inlined
+def _even(scale: int, prefix: Word) -> Word:
+    """A prefix as the number whose digits its bytes are."""
+    number = np.uint64(0)
+    for place in range(PREFIX_BYTES):
+        byte = np.int64((prefix >> np.uint64(56 - 8 * place)) & np.uint64(255))
+        digit = load_u8(load_i64(scale + 16 * place) + byte)
+        number = number * load_u64(scale + 16 * place + 8) + np.uint64(digit)
+    return number
+
+
+@inlined
+def _sampled_cell(cells: int, number: int) -> int:
+    """The cell that a sample was taken from."""
+    return cells * number // SAMPLES_PER_BLOCK
+
+
 @callee
-def guess_cell(index: int, block: int, cells: int, prefix: Word) -> int:
-    """About where in a bounded block a key is, if the rows of the block are spread evenly."""
-    prefixes = load_i64(index + 8 * PREFIXES) + 8 * block
-    first, following = load_u64(prefixes), load_u64(prefixes + 8)
-    if prefix <= first or following <= first:
-        return 0
-    share = np.float64(prefix - first) / np.float64(following - first)
-    return min(int(share * cells), cells - 1)
+def _fill_samples(index: int, block: int, source: int, cells: int) -> None:
+    """Take the samples of a block."""
+    samples = load_i64(index + 8 * SAMPLES) + 8 * SAMPLES_PER_BLOCK * block
+    scale, skip = load_i64(index + 8 * SCALE), load_i64(index + 8 * COMMON)
+    for number in range(SAMPLES_PER_BLOCK):
+        cell = _sampled_cell(cells, number)
+        prefix = prefix_after(row_address(source, cell), row_length(source, cell), skip)
+        store_i64(samples + 8 * number, _even(scale, prefix))
+    store_i8(load_i64(index + 8 * SAMPLED) + block, 1)
+
+
+@callee
+def guess_cell(index: int, block: int, source: int, cells: int, prefix: Word) -> int:
+    """About where in a bounded block a key is; ``source`` is the descriptor of the block."""
+    if load_u8(load_i64(index + 8 * SAMPLED) + block) == 0:
+        _fill_samples(index, block, source, cells)
+    samples = load_i64(index + 8 * SAMPLES) + 8 * SAMPLES_PER_BLOCK * block
+    evened = _even(load_i64(index + 8 * SCALE), prefix)
+    number, step = 0, SAMPLES_PER_BLOCK // 2
+    while step > 0:
+        if load_u64(samples + 8 * (number + step)) < evened:
+            number += step
+        step //= 2
+    before, start = load_u64(samples + 8 * number), _sampled_cell(cells, number)
+    if evened <= before:
+        return start
+    if number + 1 == SAMPLES_PER_BLOCK:
+        return (start + cells) >> 1
+    after = load_u64(samples + 8 * number + 8)
+    if after < evened:
+        return start  # somebody is filling them in
+    share = np.float64(evened - before) / np.float64(after - before)
+    return start + int(share * (_sampled_cell(cells, number + 1) - start))
+
+
+@bulk
+def _fill_scale(
+    prefixes: npt.NDArray[np.uint64],
+    members: npt.NDArray[np.uint8],
+    digits: DigitTables,
+    sizes: Ints,
+    scale: Ints,
+) -> None:
+    """Choose the alphabet of each byte of the prefixes.
+
+    Where one place needs the letters of an alphabet, others that show only digits have them too:
+    first rows may be few, and happen to have none there.
+    """
+    everywhere = np.uint8(255)
+    for place in range(PREFIX_BYTES):
+        shared = np.uint8(255)
+        for number in range(len(prefixes)):
+            byte = (prefixes[number] >> np.uint64(56 - 8 * place)) & np.uint64(255)
+            shared &= members[np.int64(byte)]
+        scale[2 * place] = shared
+        if shared != 1 << (len(sizes) - 1):
+            everywhere &= shared
+    for place in range(PREFIX_BYTES):
+        common, chosen = scale[2 * place] & everywhere, 0
+        while (common >> chosen) & 1 == 0:
+            chosen += 1
+        scale[2 * place] = address_of(digits) + 256 * chosen
+        scale[2 * place + 1] = sizes[chosen]
 
 
 @bulk
@@ -157,7 +290,17 @@ class RowIndex:
     behind it need no block at all.
     """
 
-    __slots__ = ("_continues", "_keys", "_prefixes", "blocks", "numbers")
+    __slots__ = (
+        "_continues",
+        "_keys",
+        "_prefixes",
+        "_sampled",
+        "_samples",
+        "_scale",
+        "blocks",
+        "last_row",
+        "numbers",
+    )
 
     def __init__(
         self,
@@ -166,6 +309,7 @@ class RowIndex:
         last_row: bytes | None = None,
     ):
         self.blocks = len(first_rows)
+        self.last_row = last_row
         assert self.blocks > 0, "an index has at least one block"
         if last_row is not None:
             first_rows = pa.concat_arrays(
@@ -176,6 +320,10 @@ class RowIndex:
         assert len(self._continues) == self.blocks
         self._prefixes = np.zeros(keys.count, np.uint64)
         common = _fill_prefixes(keys.offsets, keys.data, self._prefixes)
+        self._scale = np.zeros(2 * PREFIX_BYTES, np.int64)
+        _fill_scale(self._prefixes, _MEMBERS, _DIGITS, _SIZES, self._scale)
+        self._sampled = np.zeros(self.blocks, np.uint8)
+        self._samples = np.zeros(self.blocks * SAMPLES_PER_BLOCK, np.uint64)
         self.numbers: Ints = np.array(
             [
                 self.blocks,
@@ -186,6 +334,9 @@ class RowIndex:
                 self._continues.ctypes.data,
                 0,
                 UNKNOWN,
+                self._scale.ctypes.data,
+                self._sampled.ctypes.data,
+                self._samples.ctypes.data,
             ],
             np.int64,
         )
@@ -217,8 +368,11 @@ class RowIndex:
 
     def overlapping(self, rows: RowRange) -> range:
         """The blocks that may hold rows of a range."""
+        last_row = self.last_row
+        if last_row is not None and rows.start > last_row:
+            return range(self.blocks, self.blocks)
         start = max(_find_first(self.numbers, rows.start), 0)
-        if rows.end is None:
+        if rows.end is None or (last_row is not None and rows.end > last_row):
             return range(start, self.blocks)
         last = self.find(rows.end)
         if last >= 0 and self.first_row(last) == rows.end:

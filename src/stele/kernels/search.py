@@ -13,7 +13,7 @@ from stele.kernels.jit import bulk, callee, quick
 from stele.kernels.memory import Word, address_of, load_i32
 from stele.model.ranges import RowRange
 
-GALLOP_CELLS = 16
+GALLOP_CELLS = 8
 """The first step of a search around a guess: a few rows."""
 
 

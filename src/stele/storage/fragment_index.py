@@ -149,7 +149,9 @@ class FragmentIndex:
         _check_chunks(metadata, groups, chunks, file)
         _check_order(metadata, first_rows, continues, file)
         # The kernels' index marks the block in front: the one whose last row goes on.
-        self.rows = RowIndex(first_rows, np.append(continues[1:], np.uint8(0)))
+        self.rows = RowIndex(
+            first_rows, np.append(continues[1:], np.uint8(0)), metadata.summary.last_row
+        )
         """For kernels, and for searching here."""
 
     def __len__(self) -> int:

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from stele.kernels.block import Block
 from stele.kernels.filter import ByteFilters, filter_cells
+from stele.kernels.key_order import in_order
 from stele.kernels.point_index import PointFragment, PointIndex
 from stele.kernels.point_many import read_many
 from stele.kernels.point_reader import PointReader, PointScratch
@@ -95,7 +96,7 @@ class PointReads:
     def read_many(self, view: TableView, spec: ReadSpec, txn: int) -> pa.RecordBatch:
         """The cells of many rows, in key order."""
         read = read_view(view.layout, spec, txn)
-        keys = sorted(set(spec.rows))
+        keys = in_order(spec.rows)
         blocks: list[Block] = []
         for config, inside in _by_tablet(view, keys):
             groups = self._groups(view, spec.columns)
@@ -114,7 +115,7 @@ class PointReads:
         self,
         view: TableView,
         config: TabletConfig,
-        keys: Sequence[bytes],
+        keys: pa.BinaryArray,
         read: ReadView,
         groups: ColumnSet | None,
     ) -> Selection | None:
@@ -236,15 +237,20 @@ def _fragment(store: FragmentStore, reference: Reference) -> PointFragment:
 
 
 def _by_tablet(
-    view: TableView, keys: Sequence[bytes]
-) -> Iterator[tuple[TabletConfig, Sequence[bytes]]]:
+    view: TableView, keys: pa.BinaryArray
+) -> Iterator[tuple[TabletConfig, pa.BinaryArray]]:
     """Sorted keys, cut where tablets end."""
-    if not keys:
+    if not len(keys):
         return
-    start = 0
-    for config in view.layout.tablets.overlapping(RowRange(keys[0], keys[-1] + b"\x00")):
+
+    def key(at: int) -> bytes:
+        found: bytes = keys[at].as_py()
+        return found
+
+    start, places = 0, range(len(keys))
+    for config in view.layout.tablets.overlapping(RowRange(key(0), key(-1) + b"\x00")):
         end = config.rows.end
-        stop = len(keys) if end is None else bisect_left(keys, end, start)
+        stop = len(keys) if end is None else bisect_left(places, end, start, key=key)
         if stop > start:
             yield config, keys[start:stop]
         start = stop
