@@ -51,6 +51,8 @@ def configure(parser: ArgumentParser) -> None:
         action.add_argument("--json", action="store_true", help="print JSON")
         if run_action is not restore:
             _add_connection(action)
+        if run_action in TIMED:
+            action.add_argument("--timeout", default="30s", help="how long it may take, as in 5s")
         configure_action(action)
 
 
@@ -58,7 +60,6 @@ def _add_connection(parser: ArgumentParser) -> None:
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--at", action="append", metavar="HOST:PORT", help="a node of it")
     where.add_argument("--db", metavar="DIR", help="the metastore of a database in a directory")
-    parser.add_argument("--timeout", default="30s", help="how long a request may take, as in 5s")
     add_tls(parser)
 
 
@@ -181,6 +182,10 @@ def _configure_delete(parser: ArgumentParser) -> None:
 
 def watch(metastore: Metastore, arguments: Namespace, output: Output) -> None:
     """Print every change of a key or directory, as it comes; end with Ctrl-C."""
+    # A watch waits for a metastore as long as it takes; whoever begins one wants to know.
+    metastore.range(
+        arguments.path, f"{arguments.path}/", limit=1, keys_only=True, timeout=arguments.timeout
+    )
     seen = 0
     with metastore.watch(arguments.path, since=arguments.since) as changes:
         for transaction in changes:
@@ -382,6 +387,9 @@ ACTIONS: dict[str, tuple[Action, Callable[[ArgumentParser], None]]] = {
     "snapshot": (snapshot, _configure_snapshot),
     "restore": (restore, _configure_restore),
 }
+
+TIMED = {get, put, range_, delete, watch, lock}
+"""Those that ask once, or begin with a question; the others know how long each part may take."""
 
 
 def _described(item: KeyValue) -> dict[str, Any]:

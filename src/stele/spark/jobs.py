@@ -36,7 +36,7 @@ def begun_job(handle: Table, job: str, ttl_us: int) -> Iterator[ImportTicket]:
     try:
         with told(f"job {job!r} of table {handle.name!r} is not done"):
             yield ticket
-    except Exception:
+    except BaseException:  # Ctrl-C, too: whoever runs the job again need not wait for its lease
         give_up()
         raise
     finally:

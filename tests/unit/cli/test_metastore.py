@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import sys
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,15 @@ def test_a_watch_prints_what_has_changed(shell: Shell) -> None:
     one = json.loads(shell.run("watch", "/w/", "--since", "0", "--count", "1", "--json"))
     assert one == {"index": first, "key": "/w/a", "value": "1"}
     assert "not an index" in shell.run("watch", "/w/", "--since", "-4", code=2)
+
+
+def test_a_watch_of_nobody_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{nobody.getsockname()[1]}"
+        words = ["watch", "/w/", "--at", address, "--since", "1", "--timeout", "200ms"]
+        assert main(["metastore", *words]) != 0
+    assert address in capsys.readouterr().err
 
 
 def test_a_command_runs_under_a_lock(shell: Shell, tmp_path: Path) -> None:

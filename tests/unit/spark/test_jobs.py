@@ -37,6 +37,9 @@ def test_a_job_is_kept_while_it_runs_and_given_up_if_it_fails(tmp_path: Path) ->
             fail()
         assert f"import/{tokens[0]}" not in KEEPER.leases()
         assert states() == [JobState.ABORTED]
+        with pytest.raises(KeyboardInterrupt), begun_job(table, "j", HOUR_US):
+            raise KeyboardInterrupt
+        assert states() == [JobState.ABORTED]
         with begun_job(table, "j", HOUR_US) as again:
             assert again.token != tokens[0]
             txn = table.core.backend.commit_import("j", again.token, ())
