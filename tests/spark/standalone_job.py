@@ -33,7 +33,7 @@ def jobs(session: Any, directory: Path) -> dict[str, Any]:
     rows = session.range(0, 400, 1, 4).selectExpr(
         "lpad(CAST(id AS STRING), 3, '0') AS id", "id AS `info:n`"
     )
-    loaded = ss.bulk_load(session, rows, table, row="id", splits=["200"])
+    loaded = ss.bulk_load(session, rows, table, row="id", splits=[b"200"])
     written = ss.write(rows.where("id < '050'"), table, row="id")
     deleted = ss.delete("`info:n` >= 390", table)
     arrivals = directory / "arrivals"
@@ -48,7 +48,7 @@ def jobs(session: Any, directory: Path) -> dict[str, Any]:
         "loaded": loaded.rows,
         "written": written.rows,
         "deleted": deleted.rows,
-        "streamed": ss.read(session, table, rows=("s", None)).count(),
+        "streamed": ss.read(session, table, rows=(b"s", None)).count(),
         "compacted": [compacted.swapped > 0, len(compacted.lost)],
         "changes": changes.groupBy("_change_type").count().rdd.collectAsMap(),
         "recovered": recovered.cells > 0,

@@ -80,10 +80,10 @@ FAULTS: dict[str, tuple[Fault, ...]] = {
         faults.worker_exits_as_the_table_changes,
     ),
     "compact": (
-        faults.driver_dies,
+        faults.disk_is_full,
         faults.worker_exits,
         faults.table_changes,
-        faults.disk_is_full,
+        faults.driver_dies,
         faults.another_attempt,
         faults.split_between,
         faults.step_fails,
