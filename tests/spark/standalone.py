@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 import subprocess
 import sys
 import threading
@@ -18,6 +17,8 @@ START_SECONDS_MAX = 600.0
 DRIVER_SECONDS_MAX = 1_800
 """Four JVMs on two busy cores take their time; alone they need half a minute."""
 
+MASTER = "org.apache.spark.deploy.master.Master"
+WORKER = "org.apache.spark.deploy.worker.Worker"
 WORKER_ADDRESSES = ("127.0.0.2", "127.0.0.3")
 """Two workers on one address look like one machine to Spark, which then never speculates."""
 
@@ -38,16 +39,6 @@ def standalone(directory: Path) -> Iterator[str]:
     import pyspark
 
     home = Path(pyspark.__file__).parent
-    port = free_port()
-    address = f"spark://127.0.0.1:{port}"
-    commands = [
-        ["org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", str(port)]
-    ]
-    worker = ["org.apache.spark.deploy.worker.Worker", "--cores", "1", "--memory", "512m"]
-    commands += [
-        [*worker, "--host", host, "--work-dir", str(directory / host), address]
-        for host in WORKER_ADDRESSES
-    ]
     environment = os.environ | {
         "SPARK_HOME": str(home),
         "PYSPARK_PYTHON": sys.executable,
@@ -55,20 +46,24 @@ def standalone(directory: Path) -> Iterator[str]:
         "SPARK_WORKER_WEBUI_PORT": "0",
         "SPARK_DAEMON_MEMORY": "256m",
     }
-    processes = []
+    processes: list[subprocess.Popen[bytes]] = []
+
+    def started(pattern: str, *words: str) -> str:
+        log = directory / f"spark-{len(processes)}.log"
+        command = [str(home / "bin" / "spark-class"), *words]
+        with log.open("w") as output:
+            process = subprocess.Popen(command, stdout=output, stderr=output, env=environment)
+        processes.append(process)
+        return wait_for(log, pattern, process)
+
     try:
-        for number, command in enumerate(commands):
-            log = directory / f"spark-{number}.log"
-            with log.open("w") as output:
-                processes.append(
-                    subprocess.Popen(
-                        [str(home / "bin" / "spark-class"), *command],
-                        stdout=output,
-                        stderr=output,
-                        env=environment,
-                    )
-                )
-            wait_for(log, r"Started Master|I have been elected|Successfully registered")
+        # The master says where it is: a port that is free now may be taken when it starts.
+        place = r"Starting Spark master at (spark://\S+)[\s\S]*I have been elected"
+        address = started(place, MASTER, "--host", "127.0.0.1", "--port", "0")
+        for host in WORKER_ADDRESSES:
+            words = ["--cores", "1", "--memory", "512m", "--host", host]
+            words += ["--work-dir", str(directory / host), address]
+            started(r"(Successfully registered)", WORKER, *words)
         yield address
     finally:
         for process in reversed(processes):
@@ -98,16 +93,11 @@ def run_driver(module: str, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
-
-
-def wait_for(log: Path, pattern: str) -> None:
-    """Until a daemon says that it is ready."""
-    ends = time.perf_counter() + START_SECONDS_MAX
-    while re.search(pattern, log.read_text()) is None:
-        if time.perf_counter() > ends:
-            raise AssertionError(f"{log} does not say {pattern}: {log.read_text()[-2000:]}")
-        subprocess.run(["sleep", "0.2"], check=True)
+def wait_for(log: Path, pattern: str, process: subprocess.Popen[bytes]) -> str:
+    """Until a daemon says that it is ready; what it says."""
+    ends, pause = time.perf_counter() + START_SECONDS_MAX, threading.Event()
+    while (found := re.search(pattern, log.read_text())) is None:
+        in_time = time.perf_counter() < ends and process.poll() is None
+        assert in_time, f"{log} does not say {pattern}: {log.read_text()[-2000:]}"
+        pause.wait(0.2)
+    return found[1]
