@@ -14,8 +14,6 @@ A row group may lie in several blocks, its *parts*. They have codes for the same
 
 from __future__ import annotations
 
-import numpy as np
-
 from stele.kernels.block import (
     COUNT,
     DESCRIPTOR_WIDTH,
@@ -48,7 +46,10 @@ from stele.kernels.memory import (
 DATA_PAGES = 7
 """Row, family, qualifier, timestamp, txn, op, value: in this order, one page for each."""
 
-_BLOCK = 128
+DELTAS = 128
+"""How many deltas a block of lengths has, and ``encode_pages`` needs room for."""
+
+_BLOCK = DELTAS
 _PART = 32
 _PARTS = _BLOCK // _PART
 _BLOCK_HEAD_BYTES_MAX = 10 + _PARTS
@@ -272,14 +273,16 @@ def _put_families(parts: int, count: int, cells: int, families: int, target: int
 
 
 @bulk
-def encode_pages(parts: Matrix, families: int, target: int, ends: Ints) -> None:
+def encode_pages(
+    parts: Matrix, families: int, target: int, ends: Ints, delta_scratch: Ints
+) -> None:
     """Write the data pages of a row group from ``target`` on; where each ends goes to ``ends``.
 
-    ``parts`` are descriptors; ``target`` has room for ``pages_bytes_max``.
+    ``parts`` are descriptors; ``target`` has room for ``pages_bytes_max``, the scratch for
+    ``DELTAS`` numbers.
     """
     matrix, count = address_of(parts), len(parts)
-    deltas = address_of(np.empty(_BLOCK, np.int64))
-    cells = 0
+    deltas, cells = address_of(delta_scratch), 0
     for part in range(count):
         cells += parts[part, COUNT]
     start = target

@@ -22,7 +22,7 @@ from stele.kernels.arena import KEPT, Arena
 from stele.kernels.block import Block, Families, Ints, matrix, unify_families
 from stele.kernels.bloom_build import build_bloom
 from stele.kernels.fragment_survey import raw_bytes
-from stele.kernels.parquet_encode import DATA_PAGES, encode_pages, pages_bytes_max
+from stele.kernels.parquet_encode import DATA_PAGES, DELTAS, encode_pages, pages_bytes_max
 from stele.kernels.parquet_headers import (
     HEADER_BYTES_MAX,
     PAGE_CHECKSUM,
@@ -61,6 +61,7 @@ class GroupEncoder:
         self._families: Families = ()
         self._dictionary: tuple[int, bytes] = (0, b"")
         self._ends = np.zeros(DATA_PAGES, np.int64)
+        self._deltas = np.zeros(DELTAS, np.int64)
         self._header_ends = np.zeros(ALL_PAGES, np.int64)
         self._headers = np.zeros(ALL_PAGES * HEADER_BYTES_MAX, np.uint8)
 
@@ -71,7 +72,7 @@ class GroupEncoder:
         cells = sum(block.count for block in blocks)
         size = pages_bytes_max(cells, sum(raw_bytes(block.descriptor) for block in blocks))
         arena = self._room(size)
-        encode_pages(parts, len(families), arena.address, self._ends)
+        encode_pages(parts, len(families), arena.address, self._ends, self._deltas)
         uncompressed, bodies = self._compressed(arena, families)
         headers, sizes = self._with_headers(uncompressed, bodies, cells, len(families))
         pieces = [piece for pair in zip(headers, bodies, strict=True) for piece in pair]

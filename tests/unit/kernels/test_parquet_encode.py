@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from stele.kernels.block import Block, matrix, unify_families
 from stele.kernels.fragment_survey import raw_bytes
-from stele.kernels.parquet_encode import DATA_PAGES, encode_pages, pages_bytes_max
+from stele.kernels.parquet_encode import DATA_PAGES, DELTAS, encode_pages, pages_bytes_max
 from stele.kernels.parquet_thrift import FAMILIES_PAGE, FAMILY_PAGE
 from stele.model.cells import TIMESTAMP_MAX, TIMESTAMP_MIN, Cell, Op, batch_to_cells, cells_to_batch
 from tests.unit.kernels import parquet_oracle as oracle
@@ -34,8 +34,9 @@ def encoded(parts: list[list[Cell]]) -> tuple[list[bytes], list[Block]]:
     cells = sum(block.count for block in blocks)
     size = pages_bytes_max(cells, sum(raw_bytes(block.descriptor) for block in blocks))
     target = np.full(size + 64, GUARD, np.uint8)
-    ends = np.zeros(DATA_PAGES, np.int64)
-    encode_pages(matrix(blocks), len(blocks[0].families), target.ctypes.data, ends)
+    ends, deltas = np.zeros(DATA_PAGES, np.int64), np.full(DELTAS + 8, GUARD, np.int64)
+    encode_pages(matrix(blocks), len(blocks[0].families), target.ctypes.data, ends, deltas[:DELTAS])
+    assert (deltas[DELTAS:] == GUARD).all()
     assert ends[-1] <= size
     assert (target[size:] == GUARD).all()
     starts = [0, *ends.tolist()]
