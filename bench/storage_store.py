@@ -20,6 +20,7 @@ from stele.model.cells import MUTATIONS, TIMESTAMP_MAX, Op
 from stele.model.groups import Group
 from stele.model.predicates import ScanSpec
 from stele.model.schema import Schema
+from stele.tablet.flush_policy import FlushLimits
 from stele.tablet.options import EngineOptions
 
 CACHE_BYTES = 1 << 30
@@ -27,6 +28,8 @@ IN_FLIGHT = 8
 REFUSED_PAUSE_S = 0.001
 """Asking again at once would take a processor from the flush that is to make room."""
 TABLE = "bench"
+FLUSHED_BY_HAND = FlushLimits(memory_bytes=1 << 33, budget_bytes=1 << 34)
+"""A store that does not flush by itself holds all that is written between two flushes."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +48,10 @@ class Stele:
         self, directory: Path, *, background: bool = True, options: EngineOptions | None = None
     ):
         self.directory = directory
+        flush = FlushLimits() if background else FLUSHED_BY_HAND
         self.backend: EmbeddedBackend = open_embedded(
-            str(directory), options or EngineOptions(cache_bytes=CACHE_BYTES, background=background)
+            str(directory),
+            options or EngineOptions(cache_bytes=CACHE_BYTES, background=background, flush=flush),
         )
         is_new = TABLE not in [entry.name for entry in self.backend.tables()]
         schema = Schema([Group("default")])
