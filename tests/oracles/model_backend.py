@@ -30,6 +30,7 @@ from stele.errors import (
 from stele.model.cells import ROW_ERASURE_FAMILY, Cell, batch_to_cells, cells_to_batch
 from stele.model.mutations import MutationBatch, stamp
 from stele.model.numbered_writes import LastWrite, NumberedWrite
+from stele.model.operations import Operation
 from stele.model.predicates import CellSpec, ReadSpec, ScanSpec
 from stele.model.ranges import EVERYTHING, RowRange, check_row
 from stele.model.schema import Schema
@@ -371,6 +372,10 @@ class ModelBackend:
 
     def status(self) -> dict[str, Any]:
         return {"tables": len(self.tables()), "durable_txn": self.clock}
+
+    def operations(self) -> tuple[Operation, ...]:
+        """Nothing takes time here."""
+        return ()
 
     def close(self) -> None:
         self._closed = True
