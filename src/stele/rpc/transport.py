@@ -150,10 +150,9 @@ class Session(abc.ABC):
         if connection.outbox_bytes:
             self._write()
         self._after_flush(connection)
-        if self._timer is None or connection.deadline_floor_us < self._timer_us:
-            due_us = connection.next_time_us
-            if due_us < self._timer_us:
-                self._set_timer(due_us)
+        due_us = connection.next_time_us
+        if due_us < self._timer_us:
+            self._set_timer(due_us)
 
     # ---- mechanism ---------------------------------------------------------------------
 
