@@ -110,8 +110,8 @@ class ClientConnection(Connection):
         self._next_id = request_id + 1
         if remaining_us:
             deadline_us = now_us + remaining_us
-            if deadline_us < self.deadline_floor_us:
-                self.deadline_floor_us = deadline_us
+            if deadline_us < self._deadline_floor_us:
+                self._deadline_floor_us = deadline_us
         if is_stream:
             self._streams_open += 1
         self._pending[request_id] = _Pending(context, deadline_us, is_stream)

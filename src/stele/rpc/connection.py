@@ -132,8 +132,8 @@ class Connection(abc.ABC):
         self._heard_us = now_us
         self._partial_since_us = NEVER_US
         self._ping_sent = False
-        self.deadline_floor_us = NEVER_US
-        """No deadline is earlier, of a request or of the frame that has begun."""
+        self._deadline_floor_us = NEVER_US
+        """No deadline of a request is earlier."""
         self._by_kind: dict[int, Callable[[Frame], None]] = {
             wire.HELLO: self._receive_hello,
             wire.ERROR: self._receive_error,
@@ -181,8 +181,8 @@ class Connection(abc.ABC):
             ):
                 self._ping_sent = True
                 self._send(wire.PING, 0, wire.CONNECTION_ID, PING_TOKEN)
-            if now_us >= self.deadline_floor_us:
-                self.deadline_floor_us = self._expire(now_us)
+            if now_us >= self._deadline_floor_us:
+                self._deadline_floor_us = self._expire(now_us)
 
     @property
     def next_time_us(self) -> int:
@@ -196,7 +196,7 @@ class Connection(abc.ABC):
         return min(
             self._heard_us + patience_us,
             self._partial_since_us + limits.frame_timeout_us,
-            self.deadline_floor_us,
+            self._deadline_floor_us,
         )
 
     def drain(self) -> None:
@@ -294,8 +294,6 @@ class Connection(abc.ABC):
             self._partial_since_us = NEVER_US
         elif frames or self._partial_since_us == NEVER_US:
             self._partial_since_us = now_us
-            ends_us = now_us + self.limits.frame_timeout_us
-            self.deadline_floor_us = min(self.deadline_floor_us, ends_us)
         if partial != self._assembling:
             self._assemble(partial)
 

@@ -178,8 +178,8 @@ class ServerConnection(Connection):
             assert self.peer_hello is not None
             call.credit = self.peer_hello.window_bytes
             self._streams_running += 1
-        if NO_DEADLINE < call.deadline_us < self.deadline_floor_us:
-            self.deadline_floor_us = call.deadline_us
+        if NO_DEADLINE < call.deadline_us < self._deadline_floor_us:
+            self._deadline_floor_us = call.deadline_us
         self._calls[request_id] = call
         self._inflight_bytes += weight
         self._budget.bytes_used += weight
