@@ -2,7 +2,9 @@
 
 One node leads and answers; the others say who does, if they know. A client keeps asking the node
 that answered last. When that one fails, or says that it does not lead, the client follows the hint,
-or goes round the nodes it knows. Many requests share one route, so an outcome counts only while the
+or goes round the nodes it knows. The round goes on where it was, wherever hints have led in
+between: a hint may be stale, and two nodes, one that is gone and one that keeps naming it, must not
+hide a third. Many requests share one route, so an outcome counts only while the
 node it is about is still the one that is asked: sixty-four requests that lose the same connection
 move the route on by one node, not by sixty-four.
 """
@@ -25,6 +27,7 @@ class Route:
         if not self._addresses:
             raise InvalidArgument("a metastore needs at least one address, such as 127.0.0.1:7420")
         self.current = self._addresses[0]
+        self._turn = 0
 
     @property
     def addresses(self) -> tuple[str, ...]:
@@ -38,10 +41,14 @@ class Route:
                 self._addresses.append(address)
 
     def failed(self, address: str) -> None:
-        """A node did not answer: ask the one after it."""
-        if address == self.current:
-            here = self._addresses.index(address)
-            self.current = self._addresses[(here + 1) % len(self._addresses)]
+        """A node did not answer: ask the next of the round."""
+        if address != self.current:
+            return
+        for _ in self._addresses:
+            self._turn = (self._turn + 1) % len(self._addresses)
+            self.current = self._addresses[self._turn]
+            if self.current != address:
+                return
 
     def redirected(self, address: str, leader: str | None) -> bool:
         """A node does not lead. Whether there is somebody else to ask at once."""

@@ -42,6 +42,25 @@ def test_a_node_that_knows_no_leader_is_passed_over_for_the_next() -> None:
     assert route.current == "b"
 
 
+def test_a_stale_hint_does_not_hide_a_node() -> None:
+    """The leader has moved to "c:1"; "b:1" follows it, and still names the address it had."""
+    route = Route(["a:1", "b:1", "c:1"])
+    asked = []
+    while route.current != "c:1" and len(asked) < 10:
+        asked.append(route.current)
+        if route.current == "a:1":
+            route.failed("a:1")
+        else:
+            assert route.redirected("b:1", "a:1")
+    assert asked == ["a:1", "b:1", "a:1"]
+
+
+def test_the_only_node_is_asked_again() -> None:
+    route = Route(["a"])
+    route.failed("a")
+    assert route.current == "a"
+
+
 def test_no_more_nodes_are_remembered_than_there_can_be() -> None:
     route = Route(["a"])
     route.learn(str(number) for number in range(1000))
