@@ -45,10 +45,11 @@ def has_entries(s: RaftState) -> bool:
 
 
 def has_news(s: RaftState) -> bool:
-    """Whether some follower was not told yet what is committed."""
+    """Whether some follower was not told yet what is committed, and can be: one that is gone, or
+    waits for an image, hears of it when it is back."""
     commit = s.log.commit
-    for progress in s.peers.values():  # noqa: SIM110 - asked for every turn
-        if progress.commit_sent < commit:
+    for progress in s.peers.values():
+        if progress.commit_sent < commit and progress.state is ProgressState.REPLICATE:
             return True
     return False
 

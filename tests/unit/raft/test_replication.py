@@ -96,3 +96,16 @@ def test_the_most_advanced_voter_succeeds_a_leader_that_left() -> None:
     sent = settle(leader, third, fourth)
     assert [m.target for m in sent if isinstance(m, msg.TimeoutNow)] == [3]
     assert [role_of(leader), role_of(third)] == [Role.FOLLOWER, Role.LEADER]
+
+
+def test_who_cannot_hear_is_owed_no_news() -> None:
+    """Or its leader would try to tell it again and again; it hears when it is back."""
+    leader, fast, gone = make_group()
+    leader.report_unreachable(3)
+    leader.propose([b"a"])
+    settle(leader, fast)
+    assert leader.state.peers[3].commit_sent < leader.state.log.commit
+    assert not leader.owes_news()
+    leader.tick()
+    settle(leader, fast, gone)
+    assert gone.state.log.commit == leader.state.log.commit
