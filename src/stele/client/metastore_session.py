@@ -18,11 +18,13 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
+import msgspec
+
 from stele.client.closing import AsyncClosing
 from stele.client.metastore_sequence import RequestNumbers
 from stele.client.metastore_transport import Transport
 from stele.client.waiting import US_PER_SECOND, Timeout, timeout_us
-from stele.errors import DeadlineExceeded, SessionExpired, SteleError, Throttled
+from stele.errors import DeadlineExceeded, RetryLater, SessionExpired, SteleError, Throttled
 from stele.protocol.metastore import (
     ACQUIRE,
     AWAIT_LOCK,
@@ -40,6 +42,9 @@ from stele.protocol.metastore import (
 
 CALL_S = 30.0
 """How long a release or the end of a session is tried: then the TTL does the same."""
+
+TAKE_BACK_S = 2.0
+"""How long a request for a lock is looked for whose answer nobody has waited for."""
 
 
 class AsyncSession(AsyncClosing):
@@ -110,11 +115,35 @@ class AsyncSession(AsyncClosing):
     # What locks ask of their session.
 
     async def acquire(self, key: str, *, exclusive: bool, wait: bool, ends_us: int) -> LockResponse:
-        """Ask for a lock; granted, waiting, or neither."""
+        """Ask for a lock; granted, waiting, or neither. Who does not wait for the answer, or gets
+        none, leaves nothing behind."""
         self.check()
         with self._sequence.next() as identity:
             request = AcquireRequest(identity, self.id, key, exclusive, wait)
-            return await self._transport.call(ACQUIRE, request, timeout_s=self._left_s(ends_us))
+            try:
+                return await self._transport.call(ACQUIRE, request, timeout_s=self._left_s(ends_us))
+            except (RetryLater, asyncio.CancelledError, KeyboardInterrupt):
+                await self._take_back(request)
+                raise
+
+    async def _take_back(self, request: AcquireRequest) -> None:
+        """What came of a request is not known: the group tells, to whom it is the same request. If
+        it has never seen it, it does not queue up for it either."""
+        again = msgspec.structs.replace(request, wait=False)
+        try:
+            answer = await self._transport.call(ACQUIRE, again, timeout_s=TAKE_BACK_S)
+        except SteleError:
+            return  # the end of the session takes it back
+        if answer.ticket:
+            await self.give_up(request.key, answer.ticket)
+
+    async def give_up(self, key: str, ticket: int) -> None:
+        """Nobody waits any more: leave no place in the queue, and no lock either."""
+        try:
+            if (await self.leave_lock(key, ticket)).token:
+                await self.release(key, ticket)
+        except SteleError:
+            return  # the end of the session takes both
 
     async def await_lock(self, key: str, ticket: int, ends_us: int) -> LockResponse:
         """Wait in the queue of a lock, until it is granted or the time is over."""
@@ -180,21 +209,13 @@ class AsyncLock:
             try:
                 answer = await session.await_lock(self._key, answer.ticket, ends_us)
             except (SteleError, asyncio.CancelledError, KeyboardInterrupt):
-                await self._give_up(answer.ticket)
+                await session.give_up(self._key, answer.ticket)
                 raise
         if not answer.token:
             session.check()
             raise Throttled(f"the lock {self._key} is held by others")
         self._ticket, self.token = answer.ticket, answer.token
         return self.token
-
-    async def _give_up(self, ticket: int) -> None:
-        """Nobody waits any more: leave no place in the queue, and no lock either."""
-        try:
-            if (await self._session.leave_lock(self._key, ticket)).token:
-                await self._session.release(self._key, ticket)
-        except SteleError:
-            return  # the end of the session takes both
 
     async def release(self) -> None:
         """Give it back. Idempotent."""

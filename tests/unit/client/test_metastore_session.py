@@ -7,7 +7,21 @@ import asyncio
 import pytest
 
 from stele.errors import DeadlineExceeded, SessionExpired, Throttled
-from tests.unit.metastore.cluster_support import group_of
+from stele.metastore.commands import LockInfo
+from tests.unit.metastore.cluster_support import Group, group_of
+
+
+def lock_at(group: Group, key: str) -> LockInfo:
+    """Who holds a lock and who waits, by the only node of a group."""
+    (server,) = group.servers.values()
+    return server.driver.machine.lock(key)
+
+
+async def until_somebody_waits(group: Group, key: str) -> None:
+    """Return when a request is in the queue of a lock."""
+    async with asyncio.timeout(20):
+        while not lock_at(group, key).waiters:
+            await asyncio.sleep(0.001)
 
 
 async def test_s6_s7_a_session_takes_its_keys_and_locks_with_it() -> None:
@@ -37,7 +51,7 @@ async def test_s13_s14_locks_are_shared_or_exclusive_and_first_come_first_served
             await each.acquire()
         writer = sessions[2].lock("/locks/x")
         waiting = asyncio.ensure_future(writer.acquire())
-        await asyncio.sleep(0.05)
+        await until_somebody_waits(group, "/locks/x")
         with pytest.raises(Throttled, match="held by others"):
             await sessions[3].lock("/locks/x", exclusive=False, wait=False).acquire()
         assert not waiting.done()
@@ -57,13 +71,42 @@ async def test_a_wait_that_is_cancelled_or_late_leaves_no_trace() -> None:
             with pytest.raises(DeadlineExceeded):
                 await second.lock("/locks/x", timeout=0.05).acquire()
             waiting = asyncio.ensure_future(second.lock("/locks/x").acquire())
-            await asyncio.sleep(0.05)
+            await until_somebody_waits(group, "/locks/x")
             waiting.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await waiting
-            (server,) = group.servers.values()
-            assert not server.driver.machine.lock("/locks/x").waiters
+            assert not lock_at(group, "/locks/x").waiters
         assert await second.lock("/locks/x", wait=False).acquire() > 0
+
+
+@pytest.mark.parametrize("is_held", [False, True])
+async def test_who_is_cancelled_at_any_moment_neither_holds_nor_waits(is_held: bool) -> None:
+    """Also before the first answer has come, when nobody here knows the ticket."""
+    async with group_of(1) as group:
+        ms = group.client()
+        first, second = await ms.session(), await ms.session()
+        if is_held:
+            await first.lock("/locks/x").acquire()
+        for turns in range(40):
+            asking = asyncio.ensure_future(second.lock("/locks/x").acquire())
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            asking.cancel()
+            await asyncio.wait([asking])
+            if not asking.cancelled():
+                await second.release("/locks/x", 0)
+            found = lock_at(group, "/locks/x")
+            assert second.id not in [r.session for r in (*found.holders, *found.waiters)], turns
+
+
+async def test_who_is_late_with_the_first_answer_leaves_nothing_behind() -> None:
+    async with group_of(1) as group:
+        session = await group.client().session()
+        with pytest.raises(DeadlineExceeded):
+            await session.lock("/locks/x", timeout=0).acquire()
+        found = lock_at(group, "/locks/x")
+        assert not found.holders
+        assert not found.waiters
 
 
 async def test_a_lock_survives_the_leader_and_is_not_granted_twice() -> None:
