@@ -263,8 +263,8 @@ class Channel:
             return None
         dialled = ClientSession(self._options, self._clock, self._loop)
         dialled.ready.add_done_callback(self._on_dialled)
+        self._network.connect(self.address, dialled)  # raises for what is no address
         self._session = dialled
-        self._network.connect(self.address, dialled)
         return dialled
 
     def _on_dialled(self, ready: asyncio.Future[None]) -> None:

@@ -53,6 +53,7 @@ class ClientSession(Session):
         self.ready: asyncio.Future[None] = loop.create_future()
         self.gone: asyncio.Future[SteleError | None] = loop.create_future()
         self.is_open = False
+        self._is_unwanted = False
         self._options = options
         self._clock = clock
         self._waiting: deque[asyncio.Future[None]] = deque()
@@ -94,11 +95,15 @@ class ClientSession(Session):
         origin: Origin | None,
     ) -> tuple[int, asyncio.Future[Answered]]:
         """The same, waiting in line for room."""
-        while True:
-            try:
-                return self.start(method, body, deadline_us, self.now_us(), attachments, origin)
-            except Throttled as refusal:
-                await self._room(refusal, deadline_us)
+        try:
+            while True:
+                try:
+                    return self.start(method, body, deadline_us, self.now_us(), attachments, origin)
+                except Throttled as refusal:
+                    await self._room(refusal, deadline_us)
+        except BaseException:
+            self.touch()  # the room that was made for this one is for the next in line
+            raise
 
     def open_stream(
         self, method: int, body: bytes, deadline_us: int, origin: Origin | None
@@ -145,13 +150,20 @@ class ClientSession(Session):
         self.touch()
 
     def drain(self) -> None:
-        """Let what is in flight finish, then close."""
+        """Let what is in flight finish, then close; what is still being dialled, once it opens."""
         self.is_open = False
+        self._is_unwanted = True
         if self.connection is not None:
             self._connection.drain()
             self.touch()
 
     # ---- the stream --------------------------------------------------------------------
+
+    def opened(self, stream: ByteStream) -> None:
+        """The stream stands; if nobody wants it any more, it is closed again."""
+        super().opened(stream)
+        if self._is_unwanted:
+            self.drain()
 
     def _connect(self, stream: ByteStream) -> Connection:
         options = self._options

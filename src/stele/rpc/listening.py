@@ -24,7 +24,7 @@ def bind_tcp(address: TcpAddress, has_tls: bool) -> tuple[socket.socket, Address
         found = socket.getaddrinfo(
             address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # of a name with impossible parts
         raise InvalidArgument(f"cannot listen at {address}: {error}") from error
     if not has_tls:
         check_plaintext(address, [str(info[4][0]) for info in found], "listen at")

@@ -358,7 +358,7 @@ class SocketNetwork:
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
                 sock = await self._connect_socket(address)
-        except (OSError, SteleError) as error:
+        except (OSError, UnicodeError, SteleError) as error:
             handler.closed(describe_failure(str(address), error))
             return
         try:

@@ -7,11 +7,19 @@ from unittest import mock
 
 import pytest
 
-from stele.errors import DeadlineExceeded, StaleHandle, SteleError, Unauthenticated, Unavailable
+from stele.errors import (
+    DeadlineExceeded,
+    InvalidArgument,
+    StaleHandle,
+    SteleError,
+    Unauthenticated,
+    Unavailable,
+)
 from stele.rpc.backoff_policy import BackoffPolicy
 from stele.rpc.channel import Channel
 from stele.rpc.client_session import ClientOptions
 from stele.rpc.identity import Role
+from stele.rpc.network import SocketNetwork
 from stele.rpc.service import Context, Reply
 from tests.unit.rpc.support import CountingRandom, Text, World, memory_network, settle
 
@@ -191,3 +199,11 @@ async def test_a_channel_of_the_parent_process_is_refused() -> None:
             await channel.close()
         assert world.server.sessions == {session}
         assert (await channel.call(world.echo.plain, Text("mine"))).text == "mine"
+
+
+async def test_what_is_no_address_is_refused_every_time() -> None:
+    channel = Channel("nonsense", random=CountingRandom(), network=SocketNetwork())
+    for _ in range(2):
+        with pytest.raises(InvalidArgument, match="nonsense"):
+            await channel.connect(timeout_s=5)
+    await channel.close()

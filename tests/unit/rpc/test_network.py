@@ -164,11 +164,12 @@ async def test_a_closed_address_is_free_again(address: str) -> None:
     network.listen(listener.address, Recorder).close()
 
 
-async def test_an_unknown_host_is_unavailable_or_invalid() -> None:
+@pytest.mark.parametrize("host", ["host.invalid", "a..b", "x" * 64])
+async def test_an_unknown_host_is_unavailable_or_invalid(host: str) -> None:
     network, client = SocketNetwork(), Recorder()
     with pytest.raises(InvalidArgument):
-        network.listen("host.invalid:1", Recorder)
-    network.connect("host.invalid:1", client)
+        network.listen(f"{host}:1", Recorder)
+    network.connect(f"{host}:1", client)
     await client.until(lambda: client.ends)
     assert isinstance(client.ends[0], Unavailable)
 
