@@ -26,6 +26,7 @@ class Route:
         self._addresses = list(dict.fromkeys(seeds))
         if not self._addresses:
             raise InvalidArgument("a metastore needs at least one address, such as 127.0.0.1:7420")
+        self._seeds = len(self._addresses)
         self.current = self._addresses[0]
         self._turn = 0
 
@@ -35,10 +36,22 @@ class Route:
         return tuple(self._addresses)
 
     def learn(self, addresses: Iterable[str]) -> None:
-        """Remember more nodes: the members that a leader names."""
+        """Remember more nodes, if need be in the place of those that were learned first."""
         for address in addresses:
-            if address not in self._addresses and len(self._addresses) < ADDRESSES_MAX:
+            if address not in self._addresses and self._make_room():
                 self._addresses.append(address)
+
+    def _make_room(self) -> bool:
+        """Whether one more can be remembered now. Nodes move, and a client may outlive all that it
+        has ever learned; but the seeds were given for good, and the one that is asked is needed."""
+        if len(self._addresses) < ADDRESSES_MAX:
+            return True
+        for place in range(self._seeds, len(self._addresses)):
+            if self._addresses[place] != self.current:
+                del self._addresses[place]
+                self._turn -= place <= self._turn
+                return True
+        return False
 
     def failed(self, address: str) -> None:
         """A node did not answer: ask the next of the round."""
@@ -59,5 +72,8 @@ class Route:
             self.failed(address)
             return False
         self.learn([leader])
-        self.current = leader if leader in self._addresses else self.current
-        return self.current != address
+        if leader not in self._addresses:
+            self.failed(address)
+            return False
+        self.current = leader
+        return True

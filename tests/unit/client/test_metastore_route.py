@@ -65,3 +65,26 @@ def test_no_more_nodes_are_remembered_than_there_can_be() -> None:
     route = Route(["a"])
     route.learn(str(number) for number in range(1000))
     assert len(route.addresses) == ADDRESSES_MAX
+
+
+def test_a_group_that_moves_on_for_ever_is_followed_and_the_seeds_are_kept() -> None:
+    """Each leader in its turn moves to an address that nobody has heard of before."""
+    route = Route(["a:1", "b:1"])
+    for number in range(10 * ADDRESSES_MAX):
+        route.failed(route.current)
+        seed = route.current
+        assert route.redirected(seed, f"new:{number}"), number
+        assert route.current == f"new:{number}"
+    assert len(route.addresses) == ADDRESSES_MAX
+    assert route.addresses[:2] == ("a:1", "b:1")
+    asked = set()
+    for _ in range(ADDRESSES_MAX + 1):
+        asked.add(route.current)
+        route.failed(route.current)
+    assert asked == set(route.addresses), "the round leaves nobody out"
+
+
+def test_a_hint_that_cannot_be_remembered_is_passed_over() -> None:
+    route = Route(str(number) for number in range(2 * ADDRESSES_MAX))
+    assert not route.redirected("0", "new:1")
+    assert route.current == "1"
