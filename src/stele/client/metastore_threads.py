@@ -8,11 +8,13 @@ cancelled stops waiting; what was asked for goes on.
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeVar
 
 from stele.client.metastore_transport import Lost, Runner, Transport, WatchSource
+from stele.errors import StaleHandle
 from stele.protocol.metastore import WatchRequest, WatchResponse
 from stele.rpc.service import Req, Resp, Unary
 
@@ -33,7 +35,17 @@ class ThreadsTransport:
     async def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Let a thread wait for it."""
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._threads, self._runner.run, coroutine)
+        try:
+            waiting = loop.run_in_executor(self._threads, self._runner.run, coroutine)
+        except RuntimeError as error:
+            coroutine.close()
+            raise StaleHandle("the metastore client is closed") from error
+        try:
+            return await waiting
+        except asyncio.CancelledError:
+            if inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED:
+                coroutine.close()  # no thread was free for it, and now none is needed
+            raise
 
     async def call(self, method: Unary[Req, Resp], request: Req, *, timeout_s: float) -> Resp:
         """The answer of the node that leads."""

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 import stele
-from stele.errors import Conflict
+from stele.client.metastore_threads import THREADS_MAX
+from stele.errors import Conflict, StaleHandle
+from tests.unit.metastore.embedded_support import Home
 
 
 @pytest.mark.parametrize("attached", [False, True])
@@ -38,3 +40,27 @@ async def test_a_database_for_asyncio_has_a_metastore(tmp_path: Path, attached: 
     if attached:
         await database.close()
     await owner.close()
+
+
+async def test_what_is_asked_of_a_closed_one_is_refused() -> None:
+    home = Home()
+    ms = home.ms.for_coroutines()
+    await ms.put("/a", b"1")
+    await ms.close()
+    with pytest.raises(StaleHandle):
+        await ms.get("/a")
+
+
+async def test_who_is_cancelled_before_a_thread_is_free_has_asked_nothing() -> None:
+    home = Home()
+    ms = home.ms.for_coroutines()
+    await ms.put("/first", b"1")
+    with home.node.alone():
+        asked = [asyncio.ensure_future(ms.put(f"/{n}", b"1")) for n in range(2 * THREADS_MAX)]
+        await asyncio.sleep(0)
+        for each in asked:
+            each.cancel()
+        outcomes = await asyncio.gather(*asked, return_exceptions=True)
+    assert {type(each) for each in outcomes} == {asyncio.CancelledError}
+    assert len(await ms.range("/", keys_only=True)) <= 1 + THREADS_MAX
+    await ms.close()
