@@ -52,10 +52,11 @@ class RootOfTrust(MetastoreCoordination):
 
     def _current(self) -> State:
         if self._is_stale:
-            self._is_stale = False  # before the reading: what changes meanwhile is noticed
-            with self.node.alone() as machine:
-                self._watcher.take(machine)
-                self._state = state_of(machine)
+            with self.node.alone() as machine:  # nothing changes meanwhile
+                if self._is_stale:
+                    self._watcher.pass_over(machine.applied_index)
+                    self._state = state_of(machine)
+                    self._is_stale = False  # now whoever does not look closer may have it
         return self._state
 
     def sessions(self) -> tuple[SessionRecord, ...]:

@@ -292,12 +292,15 @@ class Driver:
         machine = self.machine
         is_over_quota = machine.is_over_quota and not machine.has_alarms
         self.node.handle(e.Applied(entries, effects, is_over_quota))
+        if len(self.hub) > 0:
+            # Ahead of the answers: who keeps what it has read must know that it is out of date
+            # before anybody can say that something has changed.
+            for effect in effects:
+                if effect.changes:
+                    self.hub.publish(Changes(effect.index, effect.changes))
         for answer in self.node.take_answers():
             self._answer(answer.request, answer.value)
-        is_watched = len(self.hub) > 0
         for effect in effects:
-            if is_watched and effect.changes:
-                self.hub.publish(Changes(effect.index, effect.changes))
             if effect.granted or effect.ended:
                 self._settle_locks(effect)
 

@@ -97,6 +97,12 @@ class Watcher:
                 transactions.append(Changes(transaction.index, seen))
         return Delivery(reached, tuple(transactions), more=self._is_behind)
 
+    def pass_over(self, index: int) -> None:
+        """Its owner has read the whole state at ``index``: what led there need not be taken."""
+        self._forget_queue()
+        self._is_behind = False
+        self.position = index
+
     def offer(self, index: int, changes: list[Change]) -> None:
         """Something it watches has changed."""
         if self._is_behind or index <= self.position:

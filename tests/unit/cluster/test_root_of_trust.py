@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
-from stele.cluster.root_of_trust import has_root, open_root, read_root
-from stele.coordination.records import LeaseRecord, TableRecord
+from stele.cluster import root_of_trust
+from stele.cluster.root_of_trust import has_root, open_root, read_root, state_of
+from stele.coordination.records import LeaseRecord, State, TableRecord
 from stele.errors import NotFound
+from stele.metastore.state.machine import StateMachine
+from stele.metastore.watch_hub import HISTORY_ENTRIES_PER_TAKE, QUEUED_CHANGES_MAX
 from tests.unit.tablet.engine_support import memory_world
 
 
@@ -49,3 +54,33 @@ def test_the_cluster_keeps_its_id() -> None:
     root = open_root(world)
     root.close()
     assert open_root(world).cluster_id == root.cluster_id
+
+
+def test_nobody_is_given_the_old_state_while_another_reads_the_new_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whoever has made a change sees it, though others have noticed it first."""
+    root = open_root(memory_world())
+    assert root.tables() == ()
+    root.add_table(TableRecord("t1", "users", "{}", 1, created_us=1))
+    seen: list[str] = []
+    beside = threading.Thread(target=lambda: seen.extend(t.name for t in root.tables()))
+
+    def read_slowly(machine: StateMachine) -> State:
+        beside.start()
+        beside.join(0.1)
+        return state_of(machine)
+
+    monkeypatch.setattr(root_of_trust, "state_of", read_slowly)
+    assert [table.name for table in root.tables()] == ["users"]
+    beside.join(30)
+    assert seen == ["users"]
+
+
+def test_a_change_is_noticed_however_many_were_not_looked_at() -> None:
+    root = open_root(memory_world())
+    for number in range(QUEUED_CHANGES_MAX + HISTORY_ENTRIES_PER_TAKE):
+        root.metastore.put("/stele/horizons/t1", b"%d" % number)
+    assert root.horizon("t1") == number
+    root.metastore.put("/stele/horizons/t1", b"1000000")
+    assert root.horizon("t1") == 1_000_000

@@ -10,8 +10,9 @@ from stele.client.metastore_inline import LocalAnswer
 from stele.errors import NotLeader, OutOfSpace, Unavailable
 from stele.metastore import driver as driver_module
 from stele.metastore import events as e
+from stele.metastore.commands import Execute, encode_command
 from stele.metastore.driver import payloads
-from stele.protocol.metastore_values import KeyRange
+from stele.protocol.metastore_values import Identity, KeyRange, Put
 from stele.raft import Entry, EntryKind
 from tests.unit.metastore.embedded_support import Home
 
@@ -94,3 +95,17 @@ def test_who_follows_puts_entries_off_and_keeps_their_order() -> None:
     assert driver.machine.applied_index == first + 1
     (applied,) = handle.call_args.args
     assert [entry.index for entry in applied.entries] == [first, first + 1]
+
+
+def test_who_watches_is_woken_before_anybody_is_answered() -> None:
+    home = Home()
+    home.ms.put("/a", b"1")
+    driver = home.node.driver
+    order: list[str] = []
+    driver.hub.add(
+        KeyRange("/a"), driver.machine.applied_index, lambda: order.append("woken")
+    ).take(driver.machine)
+    with home.node.entered():
+        payload = encode_command(Execute(Identity(77, 1), (Put("/a", b"2"),)))
+        driver.write(payload, lambda _: order.append("answered"))
+    assert order == ["woken", "answered"]

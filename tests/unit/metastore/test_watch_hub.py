@@ -222,3 +222,15 @@ def test_any_course_of_changes_and_takes(
                 if hit and index > since:
                     expected[number].append((index, hit))
         assert seen == expected
+
+
+def test_what_its_owner_has_read_by_itself_is_passed_over() -> None:
+    node = Node()
+    watcher = node.watch("/a", 0)
+    for _ in range(QUEUED_CHANGES_MAX + HISTORY_ENTRIES_PER_TAKE):
+        node.put("/a")
+    watcher.pass_over(node.replica.machine.applied_index)
+    wakes = node.wakes
+    index = node.put("/a")
+    assert node.wakes == wakes + 1
+    assert node.take(watcher) == [(index, ["/a"])]
