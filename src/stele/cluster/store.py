@@ -12,6 +12,7 @@ knowing it, because the file system lost its lock, finds a greater one in META a
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from threading import Lock
@@ -150,13 +151,15 @@ class Store:
         return configs
 
     def close(self) -> None:
-        """Let go of everything. What is in memory is in the log."""
+        """Let go of everything, also when the disk is full or lost. What is in memory is in the
+        log."""
         self.closed = True
-        self.user.close()
-        self.meta.close()
-        self.coordination.close_session(self.session.id)
-        self.coordination.close()
-        self.lock.release()
+        with ExitStack() as at_last:
+            at_last.callback(self.lock.release)
+            at_last.callback(self.coordination.close)
+            at_last.callback(self.coordination.close_session, self.session.id)
+            at_last.callback(self.meta.close)
+            self.user.close()
 
 
 def _open(world: World, options: EngineOptions, owner: str, lock: FileLock) -> Store:

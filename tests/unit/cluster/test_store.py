@@ -8,7 +8,7 @@ import pytest
 
 from stele.cluster.embedded import EmbeddedBackend
 from stele.cluster.store import LOG_DIRECTORY, Store
-from stele.env.failpoints import SimulatedCrash, armed, crash
+from stele.env.failpoints import SimulatedCrash, armed, crash, fail
 from stele.env.memory import MemoryClock
 from stele.env.memory_fs import MemoryFileSystem
 from stele.errors import (
@@ -266,3 +266,12 @@ def test_every_owner_has_a_greater_epoch_than_the_one_before() -> None:
     assert all(len(one) == 1 for one in epochs)
     assert sorted(epochs, key=max) == epochs
     assert len({max(one) for one in epochs}) == 3
+
+
+def test_a_store_that_cannot_say_goodbye_lets_go_of_its_directory() -> None:
+    backend = filled()
+    store, files = backend.store, files_of(backend)
+    with armed("metastore.raft_log.after_sync", fail(StorageFailed)), pytest.raises(SteleError):
+        store.close()
+    files.lock_exclusive("LOCK").release()
+    assert values(reopened(backend).table("t")) == {(b"a", "f"): b"1", (b"z", "g"): b"2"}
