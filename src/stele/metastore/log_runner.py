@@ -14,6 +14,7 @@ case, and says nothing about the disk.
 from __future__ import annotations
 
 import asyncio
+import logging
 import queue
 import threading
 from collections.abc import Callable
@@ -37,6 +38,8 @@ MEMORY_SYNCS: Final = 8
 """The last one counts for one part in so many."""
 
 JOIN_S: Final = 10.0
+
+log = logging.getLogger("stele.metastore")
 
 
 class SyncPlace:
@@ -111,7 +114,11 @@ class LogRunner:
 
     def _serve(self) -> None:
         while (job := self._jobs.get()) is not None:
-            self._run(job)
+            try:
+                self._run(job)
+            except Exception as error:
+                log.exception("a bug in the thread of the log")
+                job.lost = f"a job of the log was not carried out: {error!r}"
             if not self._loop.is_closed():
                 self._loop.call_soon_threadsafe(self._done, job)
 

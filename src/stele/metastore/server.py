@@ -173,6 +173,8 @@ class NodeServer:
         """Carry out what follows from all that came. A sync of a quick disk belongs to the turn:
         when all messages and answers are written it is waited for, and what follows from it is
         carried out too. Meanwhile the turn stays due, so that nothing asks for another."""
+        if self.ended.done():
+            return
         try:
             self._peers.follow(self.driver.node.core.membership)
             self._carry_out()

@@ -60,6 +60,7 @@ class Job:
         self.has_slow_work = False
         self.entries = 1
         self.ran_in: threading.Thread | None = None
+        self.lost: str | None = None
 
     def run(self) -> None:
         self._clock.advance(self._took_us)
@@ -123,3 +124,19 @@ async def test_a_closed_runner_runs_nothing_any_more() -> None:
     await asyncio.to_thread(turns.runner.close)
     assert not turns.runner.run_here()
     assert late.ran_in is None
+
+
+async def test_a_bug_in_the_thread_is_the_end_of_the_log_and_not_of_the_thread() -> None:
+    turns = Turns()
+    broken, sound = Job(turns.clock, 100), Job(turns.clock, 100)
+
+    def fail() -> None:
+        raise MemoryError
+
+    broken.run = fail  # type: ignore[method-assign]
+    for job in (broken, sound):
+        await turns.run(job)
+    assert broken.lost is not None
+    assert "MemoryError" in broken.lost
+    assert sound.lost is None
+    await asyncio.to_thread(turns.runner.close)

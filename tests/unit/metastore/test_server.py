@@ -179,3 +179,23 @@ async def test_a_leader_that_left_is_nobody_to_ask() -> None:
                 assert (await ms.admin.status(address)).leader != gone
             await asyncio.sleep(0.01)
         await ms.put("/after", b"1")
+
+
+async def test_after_a_bug_a_node_does_nothing_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some of what the turn was to do is lost: to go on might vouch for what is nowhere."""
+
+    def fail() -> bool:
+        raise ZeroDivisionError
+
+    async with group_of(1) as group:
+        (server,) = group.servers.values()
+        ms = group.client()
+        before = await ms.put("/a", b"1")
+        with monkeypatch.context() as patch:
+            patch.setattr(server.driver, "step", fail)
+            writing = asyncio.ensure_future(ms.put("/a", b"2"))
+            assert "turn" in await server.ended
+        server.driver.tell_followers()
+        await asyncio.sleep(0.1)
+        writing.cancel()
+        assert server.driver.machine.applied_index == before
