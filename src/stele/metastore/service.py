@@ -258,11 +258,13 @@ class MetastoreService:
             state = self._machine.lock_state(request.session, key, request.ticket)
             return None if state.state is c.LockState.WAITING else _lock(state)
 
+        # Who asks for news before it looks misses none that come in between.
+        news = self._driver.wait_for_lock(request.session, request.ticket)
         known: p.LockResponse | None = await self._driver.read(look_up)
         if known is not None:
             return known
-        news: p.LockResponse = await self._driver.wait_for_lock(request.session, request.ticket)
-        return news
+        told: p.LockResponse = await news
+        return told
 
     def leave_lock(self, _context: Context, request: p.LeaveLockRequest) -> Any:
         """Give up waiting."""

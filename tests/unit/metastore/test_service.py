@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from stele.client.metastore_inline import InlineRunner
 from stele.errors import (
     InvalidArgument,
     LimitExceeded,
@@ -14,16 +15,16 @@ from stele.errors import (
     SessionExpired,
 )
 from stele.metastore.command_checks import VALUE_BYTES_MAX
+from stele.metastore.embedded import HERE
 from stele.protocol import metastore as p
 from stele.protocol.metastore_values import Delete, Identity, KeyRange, Put
 from stele.rpc import Role
 from stele.rpc.wire_errors import decode_error
 from tests.unit.metastore.cluster_support import group_of
+from tests.unit.metastore.embedded_support import Home
 
 
 def test_every_method_is_served() -> None:
-    from tests.unit.metastore.embedded_support import Home
-
     served = {binding.method.full_name for binding in Home().node.bindings()}
     assert served == {method.full_name for method in p.METASTORE.methods()}
 
@@ -203,3 +204,24 @@ async def test_a_leader_that_has_just_begun_knows_whose_a_session_is() -> None:
             )
         own = p.KeepAliveRequest(session.id, owner.sequence.client)
         assert (await owner.transport.call(p.KEEP_ALIVE, own, timeout_s=20)).ttl_us == 60_000_000
+
+
+def test_a_lock_that_is_granted_between_the_look_and_the_wait_is_not_missed() -> None:
+    home = Home()
+    first, second = home.ms.session(), home.ms.session()
+    held = first.lock("/locks/x")
+    held.acquire()
+    asking = second._inner
+    answer = InlineRunner().run(
+        asking.acquire("/locks/x", exclusive=True, wait=True, ends_us=asking.deadline_us(1_000_000))
+    )
+    assert answer.is_waiting
+    request = p.AwaitLockRequest(second.id, "/locks/x", answer.ticket, asking._sequence.client)
+    handler = home.node.binding(p.AWAIT_LOCK.number).function(HERE, request)
+    with home.node.entered():
+        look = handler.send(None)
+    assert look.done()
+    held.release()
+    with home.node.entered(), pytest.raises(StopIteration) as told:
+        handler.send(None)
+    assert told.value.value.token > 0
