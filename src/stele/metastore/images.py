@@ -46,6 +46,7 @@ class Images:
         self._made: dict[int, Iterator[bytes]] = {}
         self._sending: dict[int, asyncio.Task[None]] = {}
         self._receiving = asyncio.Lock()
+        self._taking: set[asyncio.Task[ImageChunkTaken]] = set()
 
     # Out.
 
@@ -73,6 +74,9 @@ class Images:
         except SteleError as error:
             log.warning("the image for node %d did not arrive: %s", peer, error)
             self._driver.tell(e.ImageSent(peer, arrived=False))
+        except Exception:
+            log.exception("a bug in the way of the image for node %d", peer)
+            self._driver.tell(e.ImageSent(peer, arrived=False))
         else:
             self._driver.tell(e.ImageSent(peer, arrived=True))
 
@@ -87,7 +91,21 @@ class Images:
     # In.
 
     async def take(self, chunk: ImageChunk, data: bytes) -> ImageChunkTaken:
-        """A chunk came; the last one is acknowledged when the whole image is durable."""
+        """A chunk came; the last one is acknowledged when the whole image is durable.
+
+        A thread cannot be called back: what it is at is finished before the next chunk is looked
+        at, though the sender may have gone and another one has begun."""
+        taking = asyncio.ensure_future(self._take(chunk, data))
+        self._taking.add(taking)
+        taking.add_done_callback(self._taken)
+        return await asyncio.shield(taking)
+
+    def _taken(self, taking: asyncio.Task[ImageChunkTaken]) -> None:
+        self._taking.discard(taking)
+        if not taking.cancelled():
+            taking.exception()  # the sender hears of it, if it still waits
+
+    async def _take(self, chunk: ImageChunk, data: bytes) -> ImageChunkTaken:
         inbox = self._member.inbox
         numbered = NumberedChunk(chunk.number, data, chunk.checksum, chunk.is_last)
         async with self._receiving:
@@ -105,7 +123,7 @@ class Images:
             yield BackupChunk(index, data)
 
     async def close(self) -> None:
-        """Send nothing any more."""
+        """Send nothing any more; finish what threads are at."""
         for task in self._sending.values():
             task.cancel()
-        await asyncio.gather(*self._sending.values(), return_exceptions=True)
+        await asyncio.gather(*self._sending.values(), *self._taking, return_exceptions=True)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from typing import Any
 
 import pytest
 from crc32c import crc32c
 
 from stele.env.failpoints import armed
-from stele.errors import Corruption
+from stele.errors import Corruption, Unavailable
 from stele.metastore.kv_memory import MemoryKeyValues
-from stele.metastore.snapshots import AFTER_STAGE
+from stele.metastore.snapshots import AFTER_CHUNK, AFTER_STAGE
 from stele.metastore.state.machine import StateMachine
 from stele.protocol.raft import ImageChunk
 from stele.raft import InstallSnapshot, Snapshot
@@ -85,3 +86,60 @@ async def test_heartbeats_go_on_while_a_large_image_is_installed() -> None:
         async with asyncio.timeout(30):
             while member.driver.machine.get("/after") is None:
                 await asyncio.sleep(0.01)
+
+
+async def test_a_chunk_whose_sender_is_gone_is_finished_before_the_next() -> None:
+    """Another leader begins with an image of its own while a thread is still at the old one."""
+    async with group_of(1) as group:
+        (server,) = group.servers.values()
+        images = server._images
+        at_work, goes_on = threading.Event(), threading.Event()
+
+        def chunk(index: int, number: int) -> ImageChunk:
+            message = InstallSnapshot(9, server.node, 1, Snapshot(index, 1))
+            return ImageChunk(server.cluster, message, number, crc32c(b"x"), is_last=False)
+
+        def hold(_name: str) -> None:
+            at_work.set()
+            assert goes_on.wait(30)
+
+        with armed(AFTER_CHUNK, hold, hit=1):
+            old = asyncio.ensure_future(images.take(chunk(5, 0), b"x"))
+            assert await asyncio.to_thread(at_work.wait, 30)
+            old.cancel()
+            await asyncio.wait([old])
+            new = asyncio.ensure_future(images.take(chunk(6, 0), b"x"))
+            await asyncio.sleep(0.05)
+            was_done = new.done()
+            goes_on.set()
+            await new
+        assert not was_done
+        assert (await images.take(chunk(6, 1), b"x")).number == 1
+
+
+async def test_an_image_that_breaks_off_is_asked_for_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Whatever the reason: a member that waits for it must not wait for ever."""
+    async with group_of(3, SHORT_LOG) as group:
+        ms = group.client()
+        leader = await group.settled_leader()
+        images = group.servers[leader]._images
+        away = next(address for address in group.servers if address != leader)
+        await group.kill(away)
+        for number in range(100):
+            await ms.put(f"/k/{number}", b"x")
+        send, failures = images._send_chunk, [ZeroDivisionError(), Unavailable("gone")]
+
+        async def fail_first(*words: Any) -> None:
+            if failures:
+                raise failures.pop()
+            await send(*words)
+
+        images._send_chunk = fail_first  # type: ignore[method-assign]
+        member = group.start(away)
+        async with asyncio.timeout(30):
+            while member.driver.machine.get("/k/99") is None:
+                await asyncio.sleep(0.01)
+    assert not failures
+    assert "a bug in the way of the image" in caplog.text
