@@ -98,12 +98,16 @@ class MembershipDesk:
             self._out.refuse(event.request, refusal)
 
     def transfer(self, event: TransferLeadership) -> None:
-        """Begin to hand over."""
+        """Begin to hand over. Whoever leads already need not be waited for: the request may be one
+        that was sent again."""
         try:
             target = event.target or self._furthest()
             self._core.transfer_leadership(target)
         except (RetryLater, RetryElsewhere, GiveUp) as refusal:
             self._out.refuse(event.request, refusal)
+            return
+        if target == self._core.leader:
+            self._out.answer(event.request, target)
             return
         self._end_transfer(Unavailable("another transfer was asked for"))
         self._transfer = _Transfer(event.request, target)

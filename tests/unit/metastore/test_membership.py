@@ -118,3 +118,14 @@ def test_a_later_transfer_replaces_an_earlier_one() -> None:
     group.tick()
     assert isinstance(leader.refusals[4], Unavailable)
     assert leader.answers[5] == 3
+
+
+def test_leadership_that_is_where_it_is_sent_is_a_success() -> None:
+    """The request was sent again, and the first one has done its work."""
+    group = Group(3)
+    leader = group.elect()
+    group.ask(1, e.TransferLeadership(4, 1))
+    assert leader.answers[4] == 1
+    group.ask(1, e.TransferLeadership(5, 2))
+    group.tick()
+    assert leader.answers[5] == 2
