@@ -74,7 +74,7 @@ class Peers:
         other until the leader is gone, and then a first message that only dials is lost."""
         for node in self._membership.members:
             if node != self._node:
-                with suppress(Unavailable):
+                with suppress(SteleError):
                     self.channel(node).dial()
 
     def hear(self, node: int, address: str) -> None:

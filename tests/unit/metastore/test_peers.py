@@ -12,6 +12,7 @@ from stele.protocol.raft import DELIVER, Delivery
 from stele.raft import Entry, EntryKind, Membership, Message
 from stele.raft.messages import AppendRequest, Heartbeat
 from stele.rpc import Context, Role, Server, ServerOptions
+from stele.rpc.network import SocketNetwork
 from tests.unit.rpc.support import memory_network, settle
 
 
@@ -108,5 +109,17 @@ async def test_members_are_called_before_there_is_anything_to_say() -> None:
     peers.send([Heartbeat(1, 2, 1, 0, 0)])
     await settle()
     assert (len(taken), lost) == (1, [])
+    await peers.close()
+    await server.close(0)
+
+
+async def test_a_member_whose_address_is_none_does_not_keep_the_others_from_being_called() -> None:
+    network = SocketNetwork()
+    server = Server([], ServerOptions(role=Role.METASTORE, name="3"), network=network)
+    peers = new_peers([], network)
+    peers.follow(Membership((1, 2, 3), (), {2: "nonsense", 3: server.listen("127.0.0.1:0")}))
+    peers.stay_connected()
+    await peers.channel(3).connect()
+    assert not peers.channel(2).is_open
     await peers.close()
     await server.close(0)
