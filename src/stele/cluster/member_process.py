@@ -62,7 +62,10 @@ OPTIONS: Final = MemberOptions(
 )
 """Small batches to apply: a turn of the loop stays within a few milliseconds."""
 
-HANDOVER_S: Final = 2.0
+HANDOVER_S: Final = 5.0
+"""How long a leader that ends tries to hand over. A disk may take half a second for a vote."""
+
+HANDOVER_RETRY_S: Final = 0.05
 CALL_S: Final = 30.0
 DIAL_S: Final = 5.0
 """How long an address that may lead nowhere is tried."""
@@ -291,12 +294,19 @@ class MemberProcess:
         await self._hand_over()
 
     async def _hand_over(self) -> None:
+        """Until somebody else leads: who is asked to may be too slow for one attempt."""
         driver = self.server.driver
         others = [v for v in driver.node.core.membership.voters if v != self.server.node]
-        if driver.node.leads and others:
-            with suppress(SteleError, TimeoutError):
-                async with asyncio.timeout(HANDOVER_S):
-                    await driver.ask(e.TransferLeadership, _same)
+        if not others:
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(HANDOVER_S):
+                while driver.node.leads:
+                    try:
+                        await driver.ask(e.TransferLeadership, _same)
+                    except SteleError as error:
+                        log.info("nobody has taken over yet: %s", error)
+                        await asyncio.sleep(HANDOVER_RETRY_S)
 
     async def close(self) -> None:
         """Let go of everything. Idempotent."""

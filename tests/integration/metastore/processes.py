@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,15 +15,9 @@ import stele
 from stele.client.metastore import Metastore
 from stele.client.waiting import pause_thread
 from stele.rpc import Role, TlsFiles
+from tests.unit.rpc.addresses import free_address
 
 PATIENCE_S = 60.0
-
-
-def free_address() -> str:
-    """An address of this machine that nobody uses just now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{probe.getsockname()[1]}"
 
 
 class Nodes:
@@ -86,6 +79,11 @@ class Nodes:
     def signal(self, address: str, number: signal.Signals) -> None:
         """Send a signal to a node."""
         self._processes[address].send_signal(number)
+
+    def pause(self, address: str) -> None:
+        """SIGSTOP, until the node stands still: a busy machine takes its time to deliver it."""
+        self.signal(address, signal.SIGSTOP)
+        os.waitid(os.P_PID, self._processes[address].pid, os.WSTOPPED)
 
     def kill(self, address: str) -> None:
         """kill -9."""

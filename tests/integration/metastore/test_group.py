@@ -18,11 +18,11 @@ from stele.client.waiting import pause_thread
 from stele.cluster.restore import restore_backup, write_backup
 from tests.integration.metastore.processes import (
     Nodes,
-    free_address,
     leader_of,
     three_nodes,
     wait_for_voters,
 )
+from tests.unit.rpc.addresses import free_address
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +99,7 @@ def test_a_leader_that_is_stopped_for_longer_than_a_ttl_loses_its_place(nodes: N
         session.on_lost(lost.set)
         ms.put("/ephemeral", b"", session=session)
         leader = leader_of(ms)
-        nodes.signal(leader, signal.SIGSTOP)
+        nodes.pause(leader)
         try:
             ms.put("/during", b"1", timeout=60)
             assert leader_of(ms) != leader

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import socket
+import itertools
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -13,15 +15,10 @@ from stele.client.metastore_connect import connect_async
 from stele.cluster.discovery import Announcer, DiscoveryOptions
 from stele.cluster.member_process import MemberProcess, ServeOptions, serve
 from stele.env.real import SystemClock
-from stele.errors import AlreadyExists, InvalidArgument, NotFound
+from stele.errors import AlreadyExists, InvalidArgument, NotFound, Unavailable
 from stele.metastore.discovery import Respondent
 from stele.metastore.server import NodeServer
-
-
-def free_address() -> str:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{probe.getsockname()[1]}"
+from tests.unit.rpc.addresses import free_address, free_port
 
 
 async def test_s39_found_join_move_and_hand_over(tmp_path: Path) -> None:
@@ -38,7 +35,15 @@ async def test_s39_found_join_move_and_hand_over(tmp_path: Path) -> None:
                 await asyncio.sleep(0.05)
         stop = asyncio.Event()
         stop.set()
-        await a.run(stop)
+        ask, attempts = a.server.driver.ask, itertools.count()
+
+        def fail_first(*words: Any) -> Any:
+            if not next(attempts):
+                raise Unavailable("it takes too long")
+            return ask(*words)
+
+        with mock.patch.object(a.server.driver, "ask", fail_first):
+            await a.run(stop)
         assert not a.server.driver.node.leads, "it handed over before it ended"
         await b.close()
         b = MemberProcess(ServeOptions(directory=str(tmp_path / "b"), listen=moved))
@@ -96,8 +101,8 @@ async def test_a_node_does_not_move_into_a_database_nor_a_database_into_a_node(
 
 
 def place(label: str = "stele") -> DiscoveryOptions:
-    port = free_address().partition(":")[2]
-    return DiscoveryOptions(interface="127.0.0.1", multicast=f"239.255.74.21:{port}", label=label)
+    multicast = f"239.255.74.21:{free_port()}"
+    return DiscoveryOptions(interface="127.0.0.1", multicast=multicast, label=label)
 
 
 async def test_s36_a_newcomer_finds_its_group_by_itself(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ from stele.cluster.member_process import MemberProcess, ServeOptions
 from stele.cluster.restore import read_backup, restore_backup, write_backup
 from stele.env.posix import PosixFileSystem
 from stele.errors import AlreadyExists, Corruption, DirectoryInUse, NotFound, SteleError
-from tests.unit.cluster.test_member_process import free_address
 from tests.unit.metastore.embedded_support import Home
+from tests.unit.rpc.addresses import free_address
 
 
 def backup(tmp_path: Path) -> tuple[Path, int, int]:
