@@ -69,7 +69,7 @@ def standalone(directory: Path) -> Iterator[str]:
         for process in reversed(processes):
             process.terminate()
         for process in processes:
-            process.wait(30)
+            process.wait(START_SECONDS_MAX)
 
 
 def wait_for_executors(session: Any) -> None:

@@ -88,7 +88,7 @@ class Workers:
     def finish(self) -> None:
         """End them; all must have done their part."""
         for process, reader in zip(self._processes, self._readers, strict=True):
-            reader.join(1)
+            reader.join(60)
             process.kill()
             _, errors = process.communicate()
             assert process.returncode == 0, errors[-2000:]

@@ -66,6 +66,11 @@ class Process:
     def send(self, number: signal.Signals) -> None:
         os.kill(self.pid, number)
 
+    def pause(self) -> None:
+        """SIGSTOP, until all its threads stand still."""
+        self.send(signal.SIGSTOP)
+        os.waitid(os.P_PID, self.pid, os.WSTOPPED)
+
     def kill(self) -> None:
         self._process.kill()
         self._process.wait()

@@ -117,7 +117,7 @@ def test_a_paused_owner_is_not_waited_for_beyond_the_deadline(tmp_path: Path) ->
     with owner(tmp_path) as other, stele.open(tmp_path) as attached:
         table = attached.table("t")
         table.put(b"a", {"f:q": b"1"})
-        other.send(signal.SIGSTOP)
+        other.pause()
         try:
             with pytest.raises(DeadlineExceeded):
                 table.get(b"a", timeout="300ms")

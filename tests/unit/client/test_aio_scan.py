@@ -39,11 +39,11 @@ async def test_a_scan_that_is_left_lets_go() -> None:
     table = await filled(over(backend))
     async with aclosing(table.scan().batches()) as batches:
         await anext(batches)
-    for _ in range(100):
-        await asyncio.sleep(0.001)
-        if backend.table("t").open_scans[-1].closed:
-            break
-    assert backend.table("t").open_scans[-1].closed
+    scan = backend.table("t").open_scans[-1]
+    async with asyncio.timeout(20):
+        while not scan.closed:
+            await asyncio.sleep(0.001)
+    assert scan.closed
 
 
 async def test_a_cancelled_scan_lets_go() -> None:

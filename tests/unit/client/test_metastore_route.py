@@ -45,7 +45,7 @@ def test_a_node_that_knows_no_leader_is_passed_over_for_the_next() -> None:
 def test_a_stale_hint_does_not_hide_a_node() -> None:
     """The leader has moved to "c:1"; "b:1" follows it, and still names the address it had."""
     route = Route(["a:1", "b:1", "c:1"])
-    asked = []
+    asked: list[str] = []
     while route.current != "c:1" and len(asked) < 10:
         asked.append(route.current)
         if route.current == "a:1":

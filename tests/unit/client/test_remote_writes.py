@@ -163,7 +163,7 @@ def test_a_write_that_is_late_says_so_and_its_lane_is_given_up(tmp_path: Path) -
     table = slow(backend)
     with remote(backend, tmp_path) as (client, _):
         far: RemoteTable = client.table("t")
-        late = far.within(SECOND_US // 5).apply(put(b"r", b"late"))
+        late = far.within(SECOND_US).apply(put(b"r", b"late"))
         with pytest.raises(DeadlineExceeded):
             late.wait(60 * SECOND_US)
         table.gate.set()

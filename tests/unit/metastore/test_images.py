@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from typing import Any
+from unittest import mock
 
 import pytest
 from crc32c import crc32c
@@ -136,10 +137,10 @@ async def test_an_image_that_breaks_off_is_asked_for_again(
                 raise failures.pop()
             await send(*words)
 
-        images._send_chunk = fail_first  # type: ignore[method-assign]
-        member = group.start(away)
-        async with asyncio.timeout(30):
-            while member.driver.machine.get("/k/99") is None:
-                await asyncio.sleep(0.01)
+        with mock.patch.object(images, "_send_chunk", fail_first):
+            member = group.start(away)
+            async with asyncio.timeout(30):
+                while member.driver.machine.get("/k/99") is None:
+                    await asyncio.sleep(0.01)
     assert not failures
     assert "a bug in the way of the image" in caplog.text

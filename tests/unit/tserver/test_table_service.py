@@ -159,7 +159,7 @@ def test_a_store_that_stays_full_is_told_at_the_deadline(tmp_path: Path) -> None
         table = client.table("t")
         backend.table("t").refusals = 1_000_000  # type: ignore[attr-defined]
         with pytest.raises(Throttled, match="memory is full"):
-            table.within(SECOND_US // 5).apply(one_put(b"r")).wait(60 * SECOND_US)
+            table.within(SECOND_US).apply(one_put(b"r")).wait(60 * SECOND_US)
         backend.table("t").refusals = 0  # type: ignore[attr-defined]
         table.apply(one_put(b"r")).wait(60 * SECOND_US)
     assert len(backend.table("t").cells) == 1
