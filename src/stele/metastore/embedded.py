@@ -69,7 +69,7 @@ TICK_US: Final = 1_000_000
 OPTIONS: Final = MemberOptions(
     raft=RaftConfig(election_ticks=3, heartbeat_ticks=1),
     node=NodeSettings(compact_after_entries=500, keep_entries=50),
-    log=RaftLogOptions(segment_bytes=1 << 20, reserve_bytes=64 << 10),
+    log=RaftLogOptions(segment_bytes=1 << 20, reserve_bytes=64 << 10, ahead_bytes=64 << 10),
 )
 """Small pieces: what is opened often must not have much to read."""
 

@@ -5,7 +5,9 @@ of them: a later record overrides the entries from its first index on. ``append`
 of groups as one frame, ``sync`` makes it durable; they are apart so that a thread can do the
 waiting, and they alternate: a frame is never begun before the one before it is durable. A log that
 was opened continues in a new segment, which says how much of the last one counts, so a torn tail is
-settled once and for all.
+settled once and for all. A segment is longer than what is in it while it is written: its place is
+taken some way ahead, so that a sync has no new length to write down. The zeros there are no frame,
+and count for nothing.
 
 A full disk: ``append`` leaves everything as it was and raises ``OutOfSpace``, and may be called
 again with the same groups. Before it does so it gives up the reserve, a file whose only purpose is
@@ -25,13 +27,14 @@ from typing import Final
 from stele.env.failpoints import declare, failpoint
 from stele.env.paths import join
 from stele.env.ports import TEMPORARY_SUFFIX, FileSystem, Random, WritableFile
-from stele.errors import AlreadyExists, NotFound, OutOfSpace, StorageFailed
+from stele.errors import AlreadyExists, NotFound, OutOfSpace, SteleError, StorageFailed
 from stele.metastore.events import Group
 from stele.metastore.raft_log_format import (
     LogIdentity,
     LogWrite,
     Payload,
     SegmentHead,
+    decode_frame,
     encode_frame,
     segment_name,
     segment_number,
@@ -47,6 +50,7 @@ JOINED_BYTES_MAX: Final = 16 * 1024
 RESERVE_FILE: Final = "reserve"
 
 AFTER_SEGMENT_CREATE = declare("metastore.raft_log.after_segment_create")
+AFTER_GO_AHEAD = declare("metastore.raft_log.after_go_ahead")
 AFTER_WRITE = declare("metastore.raft_log.after_write")
 AFTER_SYNC = declare("metastore.raft_log.after_sync")
 AFTER_SYNC_DIR = declare("metastore.raft_log.after_sync_dir")
@@ -64,6 +68,9 @@ class RaftLogOptions:
 
     reserve_bytes: int = 16 * MIB
     """Room for some thousand small entries on a disk that is full otherwise."""
+
+    ahead_bytes: int = MIB
+    """So much of a segment is taken ahead of what is written, up to its end; with 0, nothing."""
 
 
 @dataclass(slots=True)
@@ -105,9 +112,10 @@ class RaftLog:
         self._file: WritableFile | None = None
         self._is_name_unsynced = False
         self._is_unsynced = False
+        self._taken_bytes = 0
+        """How long the present segment was made."""
         self._tail = ""
-        """The last segment that was read, until one of our own follows it; and its size then."""
-        self._tail_bytes = 0
+        """The last segment that was read, until one of our own follows it."""
 
     @classmethod
     def create(
@@ -143,12 +151,10 @@ class RaftLog:
         log cannot be trusted, and then it must not take part again."""
         if not files.exists(directory):
             raise nothing_found(directory)
-        sizes = _segment_sizes(files, directory)
         recovered = recover(files, directory)
         log = cls(files, directory, random, options or RaftLogOptions(), recovered)
         log._tidy(recovered.useless)
         log._tail = segment_name(recovered.segment_next - 1)
-        log._tail_bytes = sizes.get(log._tail, 0)
         log.restore_reserve()
         return log
 
@@ -183,10 +189,20 @@ class RaftLog:
             self._begin_segment(writes)
             return
         header, body = encode_frame(Payload(writes), self._mark, self._sequence + 1)
+        end = file.position + len(header) + len(body)
+        if end > self._taken_bytes and self._options.ahead_bytes:
+            self._go_ahead(file, end)
         if len(body) <= JOINED_BYTES_MAX:
             file.write(header + body)
         else:
             file.write(header, body)
+
+    def _go_ahead(self, file: WritableFile, needed: int) -> None:
+        """Make the segment long enough for the next frame, and for more."""
+        end = min(needed + self._options.ahead_bytes, self._options.segment_bytes)
+        self._taken_bytes = max(end, needed)
+        file.reserve(self._taken_bytes)
+        failpoint(AFTER_GO_AHEAD)
 
     def _begin_segment(self, writes: tuple[LogWrite, ...]) -> None:
         number = self._segment_next
@@ -207,8 +223,7 @@ class RaftLog:
             file.close()
             self._files.delete(path)
             raise
-        if old is not None:
-            old.close()
+        self._close_segment()
         self._file, self._mark = file, mark
         self._segment_next += 1
         self._segments.append(_Segment(number, self._base.index))
@@ -250,7 +265,10 @@ class RaftLog:
     def _tail_has_grown(self) -> bool:
         if self._file is not None or not self._tail:
             return False
-        return _size(self._files, join(self._directory, self._tail)) != self._tail_bytes
+        path = join(self._directory, self._tail)
+        with self._files.open_read(path) as file:
+            behind = file.pread(self._previous_end, max(file.size() - self._previous_end, 0))
+        return decode_frame(memoryview(behind), 0, path) is not None
 
     def _check_last(self) -> None:
         name = segment_name(self._segment_next)
@@ -296,23 +314,20 @@ class RaftLog:
 
     def close(self) -> None:
         """Close without syncing. Idempotent."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        self._close_segment()
+
+    def _close_segment(self) -> None:
+        file, self._file = self._file, None
+        if file is not None:
+            if self._taken_bytes:
+                with suppress(SteleError):  # what counts is durable; the rest only takes up room
+                    file.trim()
+            file.close()
+        self._taken_bytes = 0
 
 
 def _second_owner(name: str) -> StorageFailed:
     return StorageFailed(f"another process writes to this log, {name} shows: its lock was lost")
-
-
-def _segment_sizes(files: FileSystem, directory: str) -> dict[str, int]:
-    names = [name for name in files.list(directory) if segment_number(name) is not None]
-    return {name: _size(files, join(directory, name)) for name in names}
-
-
-def _size(files: FileSystem, path: str) -> int:
-    with files.open_read(path) as file:
-        return file.size()
 
 
 def _refuse_to_overwrite(files: FileSystem, directory: str) -> None:

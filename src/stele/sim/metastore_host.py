@@ -70,7 +70,7 @@ OPTIONS = MemberOptions(
         history_us=600_000,
         waterline_period_us=100_000,
     ),
-    RaftLogOptions(segment_bytes=3_000, reserve_bytes=6_000),
+    RaftLogOptions(segment_bytes=3_000, reserve_bytes=6_000, ahead_bytes=700),
 )
 """Limits so tight that every run meets them."""
 

@@ -92,6 +92,47 @@ def test_of_two_owners_one_notices_before_anything_is_lost() -> None:
     assert [entry.term for entry in reopen(fs).stored.entries] == [1, 1, 1, 2]
 
 
+def sizes(fs: MemoryFileSystem) -> list[int]:
+    names = [name for name in fs.list("log") if name.startswith("raft-")]
+    return [len(fs.read_all(f"log/{name}")) for name in names]
+
+
+def test_a_segment_is_taken_ahead_and_given_back() -> None:
+    fs = MemoryFileSystem()
+    roomy = RaftLogOptions(segment_bytes=1_000, reserve_bytes=64, ahead_bytes=400)
+    log = RaftLog.create(fs, "log", SeededRandom(1), IDENTITY, StoredState(), roomy)
+    index, seen = 0, set()
+    while len(sizes(fs)) < 2:
+        index += 1
+        write(log, group(*entries(index, index)))
+        seen.add(sizes(fs)[0])
+        assert len(reopen(fs.crash_image()).stored.entries) == index
+    assert 2 <= len(seen) <= 5, "a file that grows with every frame gains nothing"
+    full, _begun = sizes(fs)
+    assert 1_000 <= full < 1_100, "what was not written was given back"
+    write(log, group(*entries(index + 1, index + 1)))
+    longer = sizes(fs)[1]
+    log.close()
+    assert sizes(fs)[1] < longer
+    again = reopen(fs)
+    for last in (index + 2, index + 3):
+        write(again, group(*entries(last, last)))
+    killed = fs.restarted()
+    assert killed.read_all("log/raft-00000003.log").endswith(bytes(50)), "nobody gave it back"
+    assert len(reopen(killed).stored.entries) == index + 3
+
+
+def test_without_the_room_to_go_ahead_frames_are_written_all_the_same() -> None:
+    fs = MemoryFileSystem()
+    roomy = RaftLogOptions(segment_bytes=1 << 20, reserve_bytes=64, ahead_bytes=1 << 16)
+    log = RaftLog.create(fs, "log", SeededRandom(1), IDENTITY, StoredState(), roomy)
+    fs.capacity_bytes = fs.disk.used_bytes + 2_000
+    write(log, group(*entries(1, 3)))
+    assert not is_short(log)
+    assert sizes(fs)[0] < 2_000
+    assert len(reopen(fs.crash_image()).stored.entries) == 3
+
+
 def test_a_conflict_overrides_entries_also_in_earlier_segments() -> None:
     fs = MemoryFileSystem()
     log = create(fs)
