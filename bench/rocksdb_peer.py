@@ -40,14 +40,17 @@ def cell_key(row: bytes, qualifier: bytes, timestamp: int, txn: int) -> bytes:
 class RocksPeer:
     """One database with the operations of the benchmark."""
 
-    def __init__(self, path: Path, cache_bytes: int, block_bytes: int = 4096):
+    def __init__(
+        self, path: Path, cache_bytes: int, block_bytes: int = 4096, *, background: bool = True
+    ):
+        """Without ``background`` nothing is compacted before ``compact`` is called."""
         self.path = path
         self._cache = Cache(cache_bytes)
-        self._db: Any = Rdict(str(path), self._options(block_bytes))
+        self._db: Any = Rdict(str(path), self._options(block_bytes, background))
         self._synced = WriteOptions()
         self._synced.sync = True
 
-    def _options(self, block_bytes: int) -> Any:
+    def _options(self, block_bytes: int, background: bool) -> Any:
         table = BlockBasedOptions()
         table.set_block_size(block_bytes)
         table.set_bloom_filter(10, False)
@@ -58,6 +61,7 @@ class RocksPeer:
         options.set_write_buffer_size(64 << 20)
         options.set_max_background_jobs(4)
         options.set_max_subcompactions(2)
+        options.set_disable_auto_compactions(not background)
         options.set_block_based_table_factory(table)
         return options
 

@@ -216,12 +216,15 @@ def raw_scan(paths: Iterable[Path]) -> int:
 
 
 def merge_rows(options: Options) -> list[Row]:
-    """Scans and compactions of overlapping fragments; each round has stores of its own."""
+    """Scans and compactions of overlapping fragments; each round has stores of its own.
+
+    Neither side compacts while it is filled: both begin with files that overlap.
+    """
     cells = options.cells // 4 * 4
     scans, raws, ours, theirs = [], [], [], []
     for turn in range(options.rounds):
         store = Stele(options.directory / f"stele-merge-{turn}", background=False)
-        peer = RocksPeer(options.directory / f"rocks-merge-{turn}", CACHE_BYTES)
+        peer = RocksPeer(options.directory / f"rocks-merge-{turn}", CACHE_BYTES, background=False)
         _fill_overlapping(options, store, peer)
         scan, raw = best_of(3, store.scan, partial(raw_scan, store.fragment_paths()))
         scans.append(scan)

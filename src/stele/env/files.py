@@ -133,12 +133,12 @@ class KernelWritableFile(_Handle):
             self._failure = meaning(error, Purpose.SYNC, "undo a write to", self.path)
             raise self._failure from error
 
-    def reserve(self, length: int) -> None:
+    def reserve(self, length: int, *, filled: bool = False) -> None:
         descriptor, missing = self._usable_descriptor(), length - self.position
         if missing <= 0:
             return
         try:
-            self._kernel.allocate(descriptor, self.position, missing)
+            self._kernel.allocate(descriptor, self.position, missing, filled)
         except OSError as error:
             failure = meaning(error, Purpose.WRITE, "reserve space for", self.path)
             if error.errno not in CANNOT_RESERVE and not isinstance(failure, OutOfSpace):

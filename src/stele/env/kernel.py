@@ -47,8 +47,11 @@ class Kernel(Protocol):
     def truncate(self, descriptor: int, length: int) -> None:
         """Cut the file to ``length``."""
 
-    def allocate(self, descriptor: int, offset: int, length: int) -> None:
-        """Have space for so many bytes from ``offset`` on; the file grows there by zeros."""
+    def allocate(self, descriptor: int, offset: int, length: int, filled: bool) -> None:
+        """Have space for so many bytes from ``offset`` on; the file grows there by zeros.
+
+        If it is ``filled``, the zeros are written, and not just what is read of unwritten space.
+        """
 
     def sync(self, descriptor: int) -> None:
         """Make the file's bytes and length durable."""

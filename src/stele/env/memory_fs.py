@@ -190,7 +190,7 @@ class MemoryKernel:
 
         self._perform(Call.CUT, effect)
 
-    def allocate(self, descriptor: int, offset: int, length: int) -> None:
+    def allocate(self, descriptor: int, offset: int, length: int, filled: bool) -> None:  # noqa: ARG002
         def effect() -> None:
             target = self._open[descriptor]
             grown = offset + length - len(self.disk.file(target.inode).live)

@@ -111,10 +111,12 @@ class WritableFile(Protocol):
         All or nothing: on ``OutOfSpace`` the file is cut back to ``position`` and may be used on.
         """
 
-    def reserve(self, length: int) -> None:
+    def reserve(self, length: int, *, filled: bool = False) -> None:
         """Let the file be so long already, with zeros behind what is written.
 
-        Syncing what is written there later is quicker, because the file does not grow by it.
+        Syncing what is written there later is quicker, because the file does not grow by it. If it
+        is ``filled``, which costs writing as much once, quicker still: then the file system has
+        nothing at all to note down, and waits for no other file's notes.
         Whoever reads the file has to expect the zeros. Only a hint: without space nothing happens.
         """
 

@@ -28,6 +28,8 @@ FILE_MODE = 0o600
 
 _COMMON_FLAGS = os.O_CLOEXEC | os.O_NOFOLLOW
 
+_ZEROS = memoryview(bytes(64 * 1024))
+
 
 class PosixKernel:
     """``Kernel``, by the machine's own. ``root`` is an existing directory."""
@@ -58,8 +60,11 @@ class PosixKernel:
     def truncate(self, descriptor: int, length: int) -> None:
         os.ftruncate(descriptor, length)
 
-    def allocate(self, descriptor: int, offset: int, length: int) -> None:
+    def allocate(self, descriptor: int, offset: int, length: int, filled: bool) -> None:
         os.posix_fallocate(descriptor, offset, length)
+        end = offset + length
+        while filled and offset < end:
+            offset += os.pwrite(descriptor, _ZEROS[: end - offset], offset)
 
     def sync(self, descriptor: int) -> None:
         os.fdatasync(descriptor)

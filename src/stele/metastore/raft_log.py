@@ -6,8 +6,8 @@ of groups as one frame, ``sync`` makes it durable; they are apart so that a thre
 waiting, and they alternate: a frame is never begun before the one before it is durable. A log that
 was opened continues in a new segment, which says how much of the last one counts, so a torn tail is
 settled once and for all. A segment is longer than what is in it while it is written: its place is
-taken some way ahead, so that a sync has no new length to write down. The zeros there are no frame,
-and count for nothing.
+taken some way ahead and filled with zeros, so that a sync has nothing to write down but the frame.
+The zeros are no frame, and count for nothing.
 
 A full disk: ``append`` leaves everything as it was and raises ``OutOfSpace``, and may be called
 again with the same groups. Before it does so it gives up the reserve, a file whose only purpose is
@@ -69,7 +69,7 @@ class RaftLogOptions:
     reserve_bytes: int = 16 * MIB
     """Room for some thousand small entries on a disk that is full otherwise."""
 
-    ahead_bytes: int = MIB
+    ahead_bytes: int = MIB // 2
     """So much of a segment is taken ahead of what is written, up to its end; with 0, nothing."""
 
 
@@ -201,7 +201,7 @@ class RaftLog:
         """Make the segment long enough for the next frame, and for more."""
         end = min(needed + self._options.ahead_bytes, self._options.segment_bytes)
         self._taken_bytes = max(end, needed)
-        file.reserve(self._taken_bytes)
+        file.reserve(self._taken_bytes, filled=True)
         failpoint(AFTER_GO_AHEAD)
 
     def _begin_segment(self, writes: tuple[LogWrite, ...]) -> None:

@@ -11,7 +11,9 @@ The order of durable steps:
 
 A file is longer than what is in it while it is written: its place is reserved some way ahead, so
 that a sync has only the entry to write and not the file's new length, which takes almost as long
-again. The entry that is the last of a file cuts it to its end, before it is synced.
+again. Ahead of small entries it is filled with zeros as well, so that their syncs leave the file
+system's journal alone; large ones would pay more for that than they gain. The entry that is the
+last of a file cuts it to its end, before it is synced.
 
 An entry starts only when the one before it is durable. A reader relies on that: where it
 finds a later entry, an earlier one that is damaged was once whole.
@@ -51,6 +53,10 @@ ROLL_BYTES_MIN = 1024
 RESERVE_BYTES_MIN = 64 * 1024
 RESERVE_BYTES_DEFAULT = 4 * 1024 * 1024
 """As much is reserved as the file holds, at least and at most this, up to where it rolls."""
+
+SMALL_ENTRY_BYTES_MAX = 16 * 1024
+FILLED_BYTES_MAX = 256 * 1024
+"""What is filled at a time ahead of small entries: the one whose sync writes it waits longer."""
 
 AFTER_CREATE = declare("storage.log.after_create")
 AFTER_HEADER_WRITE = declare("storage.log.after_header_write")
@@ -204,7 +210,7 @@ class LogWriter:
             flags=(FLAG_LAST if last else 0) | (FLAG_RELEASE if body.has_release else 0),
         )
         if not last and end > self._reserved and self._reserve_bytes:
-            self._reserve(end)
+            self._reserve(end, is_small=body.size <= SMALL_ENTRY_BYTES_MAX)
         self._file.write(header, *body.buffers)
         failpoint(AFTER_WRITE)
         if last and self._reserved:
@@ -220,12 +226,13 @@ class LogWriter:
             self._close_file()
         return Written(self._sequence, end, body.txns, body.spans, last)
 
-    def _reserve(self, needed: int) -> None:
+    def _reserve(self, needed: int, *, is_small: bool) -> None:
         """Make the file long enough for the next entry, and for more."""
         assert self._file is not None
-        ahead = min(max(needed, RESERVE_BYTES_MIN), self._reserve_bytes)
+        ahead_max = min(FILLED_BYTES_MAX, self._reserve_bytes) if is_small else self._reserve_bytes
+        ahead = min(max(needed, RESERVE_BYTES_MIN), ahead_max)
         self._reserved = max(min(needed + ahead, self._roll_bytes), needed)
-        self._file.reserve(self._reserved)
+        self._file.reserve(self._reserved, filled=is_small)
         failpoint(AFTER_RESERVE)
 
     def _close_file(self) -> None:

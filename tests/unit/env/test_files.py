@@ -151,18 +151,19 @@ def test_a_file_that_grows_while_read_is_read_to_its_end() -> None:
         assert reader.pread(0, 100) == b"first second"
 
 
+@pytest.mark.parametrize("filled", [True, False], ids=["filled", "empty"])
 @pytest.mark.parametrize("failure", [Failure.ENOSPC, None], ids=["no space", "space"])
-def test_what_is_reserved_is_a_hint(failure: Failure | None) -> None:
+def test_what_is_reserved_is_a_hint(failure: Failure | None, filled: bool) -> None:
     faults = Faults(Fault(failure, 1, {Call.ALLOCATE})) if failure else Faults()
     fs = MemoryFileSystem(faults=faults)
     file = fs.create("f")
     fs.sync_dir("")
     file.write(b"head")
-    file.reserve(10)
+    file.reserve(10, filled=filled)
     assert fs.read_all("f") == (b"head" if failure else b"head" + bytes(6))
     file.sync()
     file.write(b"tail")
-    file.reserve(3)
+    file.reserve(3, filled=filled)
     assert fs.crash_image().read_all("f")[:4] == b"head"
     file.sync()
     file.trim()

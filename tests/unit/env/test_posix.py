@@ -121,14 +121,17 @@ def test_a_real_short_write_is_continued_into_its_real_error_and_undone(
     assert os.path.getsize(f"{fs.root}/f") == 1_200
 
 
-def test_a_reserved_place_reads_as_zeros_and_can_be_given_up(fs: PosixFileSystem) -> None:
+@pytest.mark.parametrize("filled", [True, False], ids=["filled", "empty"])
+def test_a_reserved_place_reads_as_zeros_and_can_be_given_up(
+    fs: PosixFileSystem, filled: bool
+) -> None:
     with fs.create("f") as file:
         file.write(b"head")
-        file.reserve(10_000)
-        assert fs.read_all("f") == b"head" + bytes(9_996)
+        file.reserve(200_000, filled=filled)
+        assert fs.read_all("f") == b"head" + bytes(199_996)
         file.write(b"tail")
         file.sync()
-        assert fs.read_all("f") == b"headtail" + bytes(9_992)
+        assert fs.read_all("f") == b"headtail" + bytes(199_992)
         file.trim()
     assert fs.read_all("f") == b"headtail"
 
