@@ -54,8 +54,9 @@ def test_others_read_the_stream(table: Table) -> None:
     wide = table.scan(shape="rows")
     assert pa.table(wide).num_rows == 10
     assert polars.DataFrame(wide)["f:n"].sum() == 45
-    relation = duckdb.from_arrow(wide.reader())
-    assert relation.sum('"f:n"').fetchall() == [(45,)]
+    with duckdb.connect() as connection:
+        relation = connection.from_arrow(wide.reader())
+        assert relation.sum('"f:n"').fetchall() == [(45,)]
 
 
 def test_explain_says_what_was_read(table: Table) -> None:

@@ -243,7 +243,7 @@ def test_a_disk_without_any_room_is_waited_for_by_whoever_asks() -> None:
     home.files.capacity_bytes = home.files.disk.used_bytes
     for _ in range(3):
         with pytest.raises(OutOfSpace, match="full"):
-            home.ms.put("/b", b"x" * 10_000)
+            home.ms.put("/b", b"x" * 100_000)  # more than is taken ahead
     home.files.capacity_bytes = 1 << 30
     home.ms.put("/c", b"1")
     assert home.ms.get("/b") is None

@@ -34,7 +34,8 @@ def test_other_tools_read_it_as_a_table(tmp_path: Path) -> None:
     path = tmp_path / "columns.parquet"
     path.write_bytes(data)
     query = 'select sum("info:age"), count("more:flag") from read_parquet(?)'
-    assert duckdb.execute(query, [str(path)]).fetchall() == [(sum(range(120)), 80)]
+    with duckdb.connect() as connection:
+        assert connection.execute(query, [str(path)]).fetchall() == [(sum(range(120)), 80)]
     frame = polars.read_parquet(path)
     assert frame["info:name"].to_list()[:2] == ["name 0", "name 1"]
     table = pq.read_table(path)

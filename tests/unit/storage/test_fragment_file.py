@@ -96,13 +96,14 @@ def test_other_tools_read_it(tmp_path: Path, compression: str) -> None:
     table = pq.read_table(file, page_checksum_verification=True)
     assert table.column("row").to_pylist() == [cell.row for cell in cells]
 
-    count, last, total = duckdb.sql(
-        f"select count(*), max(row), sum(txn) from '{file}'"
-    ).fetchall()[0]
+    with duckdb.connect() as connection:
+        count, last, total = connection.sql(
+            f"select count(*), max(row), sum(txn) from '{file}'"
+        ).fetchall()[0]
+        (found,) = connection.sql(
+            f"select value from '{file}' where row = '\\xFF\\x00'::blob and family = 'z'"
+        ).fetchall()
     assert (count, last, total) == (len(cells), b"\xff\x00", sum(cell.txn for cell in cells))
-    (found,) = duckdb.sql(
-        f"select value from '{file}' where row = '\\xFF\\x00'::blob and family = 'z'"
-    ).fetchall()
     assert found == (b"\x00\xff" * 5,)
 
     frame = polars.read_parquet(file)

@@ -91,7 +91,7 @@ def test_readers_skip_row_groups_by_the_statistics(tmp_path: Path) -> None:
     file.write_bytes(written(cells))
     table = pq.read_table(file, filters=[("row", "==", cells[500].row)])
     assert table.num_rows == 4
-    with duckdb.connect() as connection:  # what others left open in the common one is in the way
+    with duckdb.connect() as connection:
         found = connection.sql(
             f"select stats_min_value, stats_max_value from parquet_metadata('{file}') "
             f"where path_in_schema = 'row'"
