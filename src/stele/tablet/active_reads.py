@@ -27,6 +27,7 @@ class Hold:
     table: str
     txn: int
     used_us: int
+    is_over: bool = False
 
 
 class ActiveReads:
@@ -55,15 +56,21 @@ class ActiveReads:
             return True
 
     def end(self, hold: Hold) -> None:
-        """The read is over. Harmless if it has lost its hold."""
-        with self._lock:
+        """The read is over. Harmless if it has lost its hold.
+
+        Waits for nobody: a scan that was forgotten ends wherever the collector of cycles finds it,
+        perhaps in a thread that is at work here. Then the next round takes its hold away.
+        """
+        hold.is_over = True
+        if self._lock.acquire(blocking=False):
             self._holds.get(hold.table, set()).discard(hold)
+            self._lock.release()
 
     def grant(self, table: str, horizon: int) -> int:
         """Where the horizon may move, as far as reads are concerned; it never moves back."""
         with self._lock:
             idle_since = self._clock.monotonic_us() - IDLE_US_MAX
-            holds = {hold for hold in self._holds.get(table, ()) if hold.used_us >= idle_since}
+            holds = {hold for hold in self._active(table) if hold.used_us >= idle_since}
             self._holds[table] = holds
             held = min((hold.txn for hold in holds), default=horizon)
             granted = max(self._granted.get(table, 0), min(horizon, held))
@@ -77,4 +84,8 @@ class ActiveReads:
     def oldest(self, table: str) -> int | None:
         """The smallest txn that is held."""
         with self._lock:
-            return min((hold.txn for hold in self._holds.get(table, ())), default=None)
+            return min((hold.txn for hold in self._active(table)), default=None)
+
+    def _active(self, table: str) -> list[Hold]:
+        """The holds of reads that are not over. The lock is held."""
+        return [hold for hold in self._holds.get(table, ()) if not hold.is_over]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import threading
+
 from stele.env.memory import MemoryClock
 from stele.tablet.active_reads import IDLE_US_MAX, ActiveReads
 
@@ -80,4 +83,38 @@ def test_t27_a_read_that_was_forgotten_loses_its_hold() -> None:
     assert reads.grant("t", 9) == 9
     assert not reads.use(hold)
     reads.end(hold)
+    assert reads.oldest("t") is None
+
+
+class CollectingClock(MemoryClock):
+    """Time stands still, and whoever asks for it finds that garbage is collected just then."""
+
+    def monotonic_us(self) -> int:
+        gc.collect()
+        return super().monotonic_us()
+
+
+def test_a_forgotten_read_may_end_in_the_middle_of_another() -> None:
+    reads = ActiveReads(CollectingClock())
+
+    class Forgotten:
+        def __init__(self, txn: int) -> None:
+            self.itself = self
+            self.hold = reads.begin("t", txn)
+
+        def __del__(self) -> None:
+            assert self.hold is not None
+            reads.end(self.hold)
+
+    def forget_and_begin() -> None:
+        for txn in range(1, 5):
+            Forgotten(txn)
+        Forgotten(5)
+        granted.append(reads.grant("t", 100))
+
+    granted: list[int] = []
+    thread = threading.Thread(target=forget_and_begin, daemon=True)
+    thread.start()
+    thread.join(60)
+    assert granted == [100], "it waits for itself"
     assert reads.oldest("t") is None
