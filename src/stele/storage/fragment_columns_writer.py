@@ -46,7 +46,8 @@ GROUP_FACTOR = 8
 """Cells and bytes of a row group against one of the cells layout: columns want many rows."""
 
 SAMPLE_CELLS = 65_536
-"""Cells that are looked at before the layout of a fragment is chosen."""
+SAMPLE_BYTES = 32 * 1024 * 1024
+"""Cells that are looked at before the layout of a fragment is chosen; fewer, if they are large."""
 
 NATIVE_SHARE_MIN = 0.5
 """Of the cells, those that must be native and like their rows for the columns layout."""
@@ -280,11 +281,11 @@ def write_typed_fragment(
 
 def _take_sample(stream: Iterator[Block]) -> list[Block]:
     sample: list[Block] = []
-    cells = 0
+    cells, size = 0, 0
     for block in stream:
         if block.count:
             sample.append(block)
-            cells += block.count
-        if cells >= SAMPLE_CELLS:
+            cells, size = cells + block.count, size + block.nbytes
+        if cells >= SAMPLE_CELLS or size >= SAMPLE_BYTES:
             break
     return sample

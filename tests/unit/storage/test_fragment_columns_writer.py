@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stele.env.failpoints import armed, fail
 from stele.errors import StorageFailed
+from stele.kernels.block import Block
 from stele.model.cells import Cell, Op
 from stele.model.columns import ColumnSelection
 from stele.model.typed_columns import TypedColumn
+from stele.storage import fragment_columns_writer
 from stele.storage.fragment_check import check_fragment
 from stele.storage.fragment_columns_format import NativePart
-from stele.storage.fragment_columns_writer import choose_columns
+from stele.storage.fragment_columns_writer import choose_columns, write_typed_fragment
 from stele.storage.fragment_format import CELLS_LAYOUT, COLUMNS_LAYOUT, FragmentInfo
+from stele.storage.fragment_name import NameSequence
 from stele.storage.fragment_options import FragmentOptions
 from tests.unit.storage.columns_cases import (
     SOME_COLUMNS,
@@ -251,3 +256,28 @@ def test_a_failed_write_leaves_nothing(point: str) -> None:
     with armed(f"storage.columns.{point}", fail()), pytest.raises(StorageFailed):
         write_typed(fs, in_order([*people(50), odd]))
     assert fs.list(DIRECTORY) == []
+
+
+def test_large_cells_are_not_gathered_before_the_layout_is_chosen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(fragment_columns_writer, "SAMPLE_BYTES", 10_000)
+    fs, files_then = new_fs(), list[int]()
+    cells = [Cell(b"%03d" % n, "info", b"photo", 1, b"p" * 1_000, txn=1) for n in range(100)]
+
+    def blocks() -> Iterator[Block]:
+        for block in to_blocks(cells, 1):
+            files_then.append(len(fs.list(DIRECTORY)))
+            yield block
+
+    infos = write_typed_fragment(
+        fs,
+        DIRECTORY,
+        NameSequence("session-1"),
+        blocks(),
+        table="t",
+        columns=SOME_COLUMNS,
+        options=FragmentOptions(block_cells=2),
+    )
+    assert read_files(fs, infos) == cells
+    assert 1 in files_then[:20], "a file was begun before all cells were there"
