@@ -7,13 +7,15 @@ row records, larger ones an Arrow batch.
 
 from __future__ import annotations
 
+from ctypes import string_at
 from operator import itemgetter
 from typing import TYPE_CHECKING, Protocol
 
+import numpy as np
 import pyarrow as pa
 
 from stele.errors import InvalidCells
-from stele.kernels.block import ROW_OFFSETS, Block
+from stele.kernels.block import COUNT, DESCRIPTOR_WIDTH, ROW_BYTES, ROW_OFFSETS, Block
 from stele.kernels.order import first_disorder
 from stele.kernels.requests import numbered, plain_families, request_block
 from stele.kernels.row_records import encode_record
@@ -107,6 +109,7 @@ class BatchCommit:
         self._batch = batch
         self._request = request or request_block(batch)
         self._content: tuple[ReadableBuffer, ...] = encode_block(self._request)
+        self._rows = only_rows(self._request)
         self.size_bytes = self._request.nbytes
 
     def span(self) -> RowRange:
@@ -124,13 +127,26 @@ class BatchCommit:
         return batch_commit(table, txn, self._content)
 
     def remembered(self, txn: int) -> BulkCommit:
-        request = self._request
+        rows = self._rows
 
         def contains(row: bytes) -> bool:
-            place = row_lower_bound(request, row)
-            return place < request.count and request.row(place) == row
+            place = row_lower_bound(rows, row)
+            return place < rows.count and rows.row(place) == row
 
-        return BulkCommit(txn, contains, request.column_bytes(ROW_OFFSETS) + 4 * request.count)
+        return BulkCommit(txn, contains, rows.column_bytes(ROW_OFFSETS) + 4 * rows.count)
+
+
+def only_rows(block: Block) -> Block:
+    """The rows of a block in memory of their own: rings keep them when the cells are long gone."""
+    descriptor = np.zeros(DESCRIPTOR_WIDTH, np.int64)
+    address = int(block.descriptor[ROW_OFFSETS])
+    offsets = np.frombuffer(string_at(address, 4 * (block.count + 1)), np.int32)
+    start = int(block.descriptor[ROW_BYTES]) + int(offsets[0])
+    data = pa.py_buffer(string_at(start, block.column_bytes(ROW_OFFSETS)))
+    offsets = offsets - offsets[0]
+    descriptor[ROW_OFFSETS], descriptor[ROW_BYTES] = offsets.ctypes.data, data.address
+    descriptor[COUNT] = block.count
+    return Block(descriptor, (), (offsets, data))
 
 
 def prepare(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import pytest
 
 from stele.errors import InvalidCells
@@ -82,6 +85,18 @@ def test_rows_and_spans(count: int) -> None:
         assert listed == [b"row%05d" % number for number in range(count)]
         assert request.remembered(7) is None
     assert request.size_bytes > count * 9
+
+
+def test_what_is_remembered_of_a_bulk_commit_are_its_rows_and_nothing_else() -> None:
+    batch = batch_of(100).to_arrow().slice(10, 50)
+    bulk, cells = prepare(batch, FAMILIES).remembered(7), weakref.ref(batch)
+    assert bulk is not None
+    del batch
+    gc.collect()
+    assert cells() is None
+    inside = [bulk.contains(b"row%05d" % number) for number in range(100)]
+    assert inside == [10 <= number < 60 for number in range(100)]
+    assert bulk.size_bytes == 50 * (8 + 4)
 
 
 def test_t69_families_that_no_group_holds_are_refused_by_name() -> None:
