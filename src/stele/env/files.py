@@ -98,6 +98,8 @@ class KernelWritableFile(_Handle):
     def __init__(self, kernel: Kernel, descriptor: int, path: str, failed_syncs: set[str]) -> None:
         super().__init__(kernel, descriptor, path)
         self.position = 0
+        self._length = 0
+        """Of the file, if it is longer than what is written."""
         self._failed_syncs = failed_syncs
         self._failure: SteleError | None = None
 
@@ -127,6 +129,7 @@ class KernelWritableFile(_Handle):
         return offset
 
     def _cut_back(self, descriptor: int) -> None:
+        self._length = 0
         try:
             self._kernel.truncate(descriptor, self.position)
         except OSError as error:
@@ -134,11 +137,14 @@ class KernelWritableFile(_Handle):
             raise self._failure from error
 
     def reserve(self, length: int, *, filled: bool = False) -> None:
-        descriptor, missing = self._usable_descriptor(), length - self.position
-        if missing <= 0:
+        descriptor, end = self._usable_descriptor(), max(self.position, self._length)
+        if length <= end:
             return
         try:
-            self._kernel.allocate(descriptor, self.position, missing, filled)
+            # From where the file ends: the C library stands in for a file system that cannot
+            # reserve, and would read what is there, of a file that is open for writing only.
+            self._kernel.allocate(descriptor, end, length - end, filled)
+            self._length = length
         except OSError as error:
             failure = meaning(error, Purpose.WRITE, "reserve space for", self.path)
             if error.errno not in CANNOT_RESERVE and not isinstance(failure, OutOfSpace):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import stat
@@ -11,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from stele.env.files import KernelWritableFile
+from stele.env.files import KernelFileSystem, KernelWritableFile
 from stele.env.posix import PosixFileSystem, PosixKernel
+from stele.env.real import SystemRandom
 from stele.errors import (
     AlreadyExists,
     DirectoryInUse,
@@ -201,3 +203,32 @@ def test_a_forked_child_does_not_keep_the_lock(fs: PosixFileSystem) -> None:
         os.waitpid(child, 0)
         for descriptor in (ready_read, ready_write, end_read, end_write):
             os.close(descriptor)
+
+
+class WithoutReserving(PosixKernel):
+    """A file system that cannot reserve: the C library writes a byte here and there instead, and
+    before that reads what is there of a file that reaches so far already."""
+
+    def allocate(self, descriptor: int, offset: int, length: int, filled: bool) -> None:  # noqa: ARG002
+        if offset < self.size(descriptor):
+            raise OSError(errno.EBADF, "the file is open for writing only")
+        self.write(descriptor, [memoryview(b"\x00")], offset + length - 1)
+
+
+def test_reserving_again_does_not_look_at_what_is_reserved(tmp_path: Path) -> None:
+    kernel = WithoutReserving(str(tmp_path))
+    fs = KernelFileSystem(kernel, SystemRandom())
+    with fs.create("log") as file:
+        file.write(b"one")
+        file.reserve(10)
+        file.write(b"two")
+        file.reserve(8)
+        file.reserve(20)
+        assert fs.read_all("log") == b"onetwo" + bytes(14)
+        file.trim()
+        file.reserve(9)
+        file.write(b"three")
+        file.reserve(12)
+        assert fs.read_all("log") == b"onetwothree" + bytes(1)
+        file.trim()
+    assert fs.read_all("log") == b"onetwothree"
