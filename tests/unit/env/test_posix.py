@@ -209,7 +209,7 @@ class WithoutReserving(PosixKernel):
     """A file system that cannot reserve: the C library writes a byte here and there instead, and
     before that reads what is there of a file that reaches so far already."""
 
-    def allocate(self, descriptor: int, offset: int, length: int, filled: bool) -> None:  # noqa: ARG002
+    def allocate(self, descriptor: int, offset: int, length: int, filled: bool) -> None:
         if offset < self.size(descriptor):
             raise OSError(errno.EBADF, "the file is open for writing only")
         self.write(descriptor, [memoryview(b"\x00")], offset + length - 1)
