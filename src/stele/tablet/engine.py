@@ -215,7 +215,7 @@ class Engine:
         ``trusted`` leaves out the checks of an Arrow batch that our own code has made.
         With an ``identity``, client and number, a request that took effect already is answered
         with the txn it had then. ``is_first`` says that it was never sent before, so that nobody
-        need look.
+        need look, unless a repetition of it has come already.
         """
         state = self.table(table)
         if identity is None:
@@ -223,9 +223,11 @@ class Engine:
             return self._commit(state, request, max_txn)
         known = check_identity(identity)
         request = prepare(mutations, state.layout.families, trusted=trusted, identity=known)
-        if is_first:
-            return self._commit(state, request, max_txn)
         with self.retries.lock_of(known.client):
+            if not is_first:
+                self.retries.note_repeated(known)
+            elif not self.retries.was_overtaken(known):
+                return self._commit(state, request, max_txn)
             answer = self._answer_again(state, request.span().start, known)
             return answer or self._commit(state, request, max_txn)
 

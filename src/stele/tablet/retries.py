@@ -10,6 +10,7 @@ purge policy of its own, which ends the time in which a request is recognised.
 from __future__ import annotations
 
 import threading
+from collections import OrderedDict
 from collections.abc import Iterator
 
 from stele.kernels.block import Block
@@ -27,6 +28,12 @@ from stele.tablet.table_state import TableState
 LOCKS = 64
 """Requests of one client are looked up one after the other; others seldom wait for them."""
 
+REPEATING_CLIENTS_MAX = 65_536
+"""Clients whose last repeated request is remembered."""
+
+NEVER_REPEATED = -1
+"""Below the number of any request."""
+
 
 def trace(row: bytes, identity: RequestIdentity) -> Record:
     """What is written beside the first row of a request."""
@@ -40,10 +47,25 @@ class Retries:
     def __init__(self, fragments: FragmentStore):
         self._fragments = fragments
         self._locks = [threading.Lock() for _ in range(LOCKS)]
+        self._repeated: OrderedDict[bytes, int] = OrderedDict()
 
     def lock_of(self, client: bytes) -> threading.Lock:
         """Hold it from looking for a request until it is in memory."""
         return self._locks[hash(client) % LOCKS]
+
+    def note_repeated(self, identity: RequestIdentity) -> None:
+        """A request has come again: when it comes for the first time it will not be new."""
+        client, sequence = identity.client, identity.sequence
+        self._repeated[client] = max(sequence, self._repeated.pop(client, sequence))
+        if len(self._repeated) > REPEATING_CLIENTS_MAX:
+            self._repeated.popitem(last=False)
+
+    def was_overtaken(self, identity: RequestIdentity) -> bool:
+        """Whether a request that was never sent before may come later than its repetition.
+
+        Two connections, or two threads, need not keep their order.
+        """
+        return identity.sequence <= self._repeated.get(identity.client, NEVER_REPEATED)
 
     def find(self, state: TableState, row: bytes, identity: RequestIdentity) -> int | None:
         """The txn under which a request, or a later one of its client, was committed there."""

@@ -21,8 +21,10 @@ from stele.model.durations import parse_duration
 from stele.model.groups import HIDDEN_GROUP, RETRY_WINDOW, Group
 from stele.model.mutations import MutationBatch, hidden_put, insert_record
 from stele.model.ranges import RowRange
+from stele.model.request_identity import RequestIdentity
 from stele.model.schema import Schema
 from stele.model.schema_changes import alter
+from stele.tablet import retries
 from stele.tablet.options import SMALL_COMMIT_CELLS_MAX
 from tests.unit.tablet.engine_support import (
     BY_HAND,
@@ -33,6 +35,7 @@ from tests.unit.tablet.engine_support import (
     get,
     get_many,
     memory_world,
+    new_store,
     open_backend,
     put,
     puts,
@@ -80,10 +83,35 @@ def test_a_first_request_is_not_looked_for_and_recognised_when_it_comes_again() 
     table = backend.table("users")
     request = puts((b"b", "f", b"x"))
     first = table.apply(request, identity=(CLIENT, 7), is_first=True).wait()
-    assert table.apply(request, identity=(CLIENT, 7)).wait() == first
-    assert versions(backend) == 1
     # Whoever says "first" twice is believed: that is what makes it cheap.
-    assert table.apply(request, identity=(CLIENT, 7), is_first=True).wait() > first
+    second = table.apply(request, identity=(CLIENT, 7), is_first=True).wait()
+    assert second > first
+    assert table.apply(request, identity=(CLIENT, 7)).wait() == second
+    assert versions(backend) == 2
+
+
+def test_a_first_request_that_was_overtaken_by_its_repetition_is_recognised() -> None:
+    backend = store()
+    table = backend.table("users")
+    request = puts((b"b", "f", b"x"))
+    again = table.apply(request, identity=(CLIENT, 7)).wait()
+    assert table.apply(request, identity=(CLIENT, 7), is_first=True).wait() == again
+    assert table.apply(request, identity=(CLIENT, 6), is_first=True).wait() == again
+    assert table.apply(request, identity=(b"other", 7), is_first=True).wait() > again
+    assert versions(backend) == 2
+    assert table.apply(request, identity=(CLIENT, 8), is_first=True).wait() > again
+    assert versions(backend) == 3
+
+
+def test_repetitions_are_remembered_of_so_many_clients(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retries, "REPEATING_CLIENTS_MAX", 2)
+    known = retries.Retries(new_store())
+    for client in (b"a", b"b", b"a", b"c"):
+        known.note_repeated(RequestIdentity(client, 5))
+    known.note_repeated(RequestIdentity(b"a", 3))
+    overtaken = [(b"a", 5), (b"b", 5), (b"c", 4), (b"c", 6)]
+    found = [known.was_overtaken(RequestIdentity(*one)) for one in overtaken]
+    assert found == [True, False, True, False]
 
 
 def test_clients_and_requests_without_identity_do_not_meet() -> None:
