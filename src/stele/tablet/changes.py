@@ -1,7 +1,8 @@
 """Changes of tablet configs, as values with preconditions.
 
 ``apply`` is pure: from the newest configs of a table it makes the edit to save, or says why the
-change no longer fits. A refusal is an answer: whoever asked plans again from what is true now.
+change no longer fits. A refusal is an answer: whoever asked plans again from what is true now. What
+can never be is an error.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from stele.storage.references import (
     without,
 )
 from stele.tablet.config import ConfigEdit, HiddenImport, TabletConfig
+from stele.tablet.meta_rows import check_border
 
 Configs = Mapping[str, TabletConfig]
 """All tablets of one table that live here, by id."""
@@ -150,6 +152,7 @@ class SplitTablet:
         config = configs.get(self.tablet)
         if config is None:
             return Refused(f"tablet {self.tablet} was split, joined or moved")
+        check_border(self.row)
         if not config.rows.contains(self.row) or self.row == config.rows.start:
             return Refused(f"row {self.row!r} does not divide tablet {self.tablet}, {config.rows}")
         below = _part(config, RowRange(config.rows.start, self.row), self.lower)

@@ -16,7 +16,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from stele.env.failpoints import declare, failpoint
-from stele.errors import OutOfSpace, SteleError, TabletNotServing, Throttled, Unavailable
+from stele.errors import (
+    InvalidArgument,
+    OutOfSpace,
+    SteleError,
+    TabletNotServing,
+    Throttled,
+    Unavailable,
+)
 from stele.tablet.changes import ConfigChange, Configs, Refused
 from stele.tablet.config import ConfigEdit
 from stele.tablet.config_store import ConfigStore
@@ -27,7 +34,7 @@ BEFORE_PUBLISH = declare("tablet.config.before_publish")
 Answer = ConfigEdit | Refused | SteleError
 """What became of a change: saved and shown, refused, or failed with nothing done."""
 
-NOTHING_WAS_SAVED = (OutOfSpace, Throttled)
+NOTHING_WAS_SAVED = (OutOfSpace, Throttled, InvalidArgument)
 """Errors of a save after which META is as it was; any other leaves that unknown."""
 
 
@@ -92,7 +99,7 @@ class ConfigWriter:
         try:
             configs = self._configs_of(change.table)
             outcome = change.change.apply(configs)
-        except SteleError as error:  # the table is gone
+        except SteleError as error:  # the table is gone, or what is asked for cannot be
             change.done(error)
             return False
         if isinstance(outcome, Refused):

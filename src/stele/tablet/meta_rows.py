@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from hashlib import sha256
 
 import msgspec
 
-from stele.errors import Corruption, InvalidArgument
+from stele.errors import Corruption, InvalidArgument, LimitExceeded
 from stele.model.cells import Cell
+from stele.model.limits import QUALIFIER_BYTES_MAX, ROW_BYTES_MAX
 from stele.model.mutations import MutationBatch
 from stele.model.ranges import RowRange
 from stele.storage.references import (
@@ -37,6 +39,9 @@ TABLET_COLUMN = ("tablet", b"")
 """Of what does not fit a column of its own, the stamp among it."""
 
 _TABLE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+
+BORDER_BYTES_MAX = ROW_BYTES_MAX - 64 - 1
+"""The longest row at which a tablet can end: with its table's id it is a row of META."""
 
 
 class _Identity(msgspec.Struct, frozen=True):
@@ -61,6 +66,16 @@ def meta_key(table: str, end: bytes | None) -> bytes:
     return table.encode() + (b"!" if end is None else b" " + end)
 
 
+def check_border(row: bytes) -> bytes:
+    """The row itself, if a tablet can end there."""
+    if len(row) > BORDER_BYTES_MAX:
+        raise LimitExceeded(
+            f"no tablet can begin or end at a row of {len(row)} bytes, beginning {row[:32]!r}: the "
+            f"limit is {BORDER_BYTES_MAX} bytes"
+        )
+    return row
+
+
 def parse_meta_key(key: bytes) -> tuple[str, bytes | None]:
     """Table and exclusive end of a META row; ``Corruption`` for a key of another shape."""
     found = re.match(rb"([A-Za-z0-9][A-Za-z0-9_-]{0,63})(?: (.+)|!)\Z", key, re.DOTALL)
@@ -82,6 +97,8 @@ def rows_from(table: str, row: bytes) -> RowRange:
 def edit_batch(edit: ConfigEdit) -> MutationBatch:
     """One atomic META write: rows of removed configs go, rows of written ones are replaced."""
     batch = MutationBatch()
+    for config in edit.written:
+        check_border(config.rows.end or b"")
     written = {meta_key(config.table, config.rows.end): config for config in edit.written}
     removed = {meta_key(config.table, config.rows.end) for config in edit.removed}
     for key in sorted(removed | written.keys()):
@@ -110,13 +127,18 @@ def _columns(config: TabletConfig) -> list[tuple[str, bytes, bytes]]:
     for reference in config.references:
         by_columns.setdefault(str(reference.columns), []).append(reference)
     columns += [
-        ("fragments", name.encode(), encode_references(references))
+        ("fragments", _qualifier(name.encode()), encode_references(references))
         for name, references in by_columns.items()
     ]
     columns += [
         ("imports", one.job.encode(), encode_references(one.references)) for one in config.imports
     ]
     return columns
+
+
+def _qualifier(columns: bytes) -> bytes:
+    """What references of some columns stand under; a list that is too long, by its hash."""
+    return columns if len(columns) <= QUALIFIER_BYTES_MAX else sha256(columns).hexdigest().encode()
 
 
 def stamp_of(value: bytes, key: bytes) -> Stamp:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stele.errors import LimitExceeded
 from stele.model.column_set import ALL_COLUMNS, ColumnSet
 from stele.model.ranges import EVERYTHING, RowRange
 from stele.storage.fragment_format import FragmentInfo
@@ -27,6 +28,7 @@ from stele.tablet.changes import (
     TruncateRows,
 )
 from stele.tablet.config import ConfigEdit, TabletConfig, by_id
+from stele.tablet.meta_rows import BORDER_BYTES_MAX
 from tests.unit.tablet.engine_support import TABLE, cell, fragment, new_store
 
 STORE = new_store()
@@ -226,6 +228,14 @@ LOWER_X = RowRange(b"", b"x")
 def test_t16_a_split_at_a_row_that_leaves_a_side_without_rows_is_refused(row: bytes) -> None:
     change = SplitTablet("t.1", row, "t.2", "t.3")
     assert "does not divide" in refused(change, tablet("t.1", RowRange(b"c", b"x")))
+
+
+def test_t61_no_tablet_begins_at_a_row_that_meta_cannot_name() -> None:
+    longest = b"m" * BORDER_BYTES_MAX
+    whole = tablet("t.0", EVERYTHING)
+    assert len(applied(SplitTablet("t.0", longest, "l", "u"), whole).written) == 2
+    with pytest.raises(LimitExceeded, match="no tablet can begin or end at a row"):
+        applied(SplitTablet("t.0", longest + b"m", "l", "u"), whole)
 
 
 def test_a_split_or_join_of_a_tablet_that_is_gone_is_refused() -> None:

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from stele.errors import OutOfSpace, StorageFailed, TableNotFound, Throttled, Unavailable
+from stele.errors import (
+    LimitExceeded,
+    OutOfSpace,
+    SteleError,
+    StorageFailed,
+    TableNotFound,
+    Throttled,
+    Unavailable,
+)
 from stele.model.ranges import EVERYTHING, RowRange
 from stele.tablet.changes import Configs, Refused, SplitTablet
 from stele.tablet.config import ConfigEdit, TabletConfig, by_id
@@ -86,9 +94,11 @@ def test_a_table_that_is_gone_is_answered_and_holds_nobody_up() -> None:
     assert table.writer.is_idle
 
 
-@pytest.mark.parametrize("error", [OutOfSpace("full"), Throttled("busy")])
+@pytest.mark.parametrize(
+    "error", [OutOfSpace("full"), Throttled("busy"), LimitExceeded("too long")]
+)
 def test_m23_a_save_that_certainly_did_nothing_is_as_if_it_had_not_been_tried(
-    error: OutOfSpace,
+    error: SteleError,
 ) -> None:
     store = SavedConfigs(failure=error)
     table = Table(store)

@@ -8,15 +8,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stele.errors import Corruption, InvalidArgument
+from stele.errors import Corruption, InvalidArgument, LimitExceeded
 from stele.model.cells import Cell, Op
 from stele.model.column_set import ALL_COLUMNS, ColumnSet
+from stele.model.limits import FAMILIES_MAX, FAMILY_BYTES_MAX, ROW_BYTES_MAX
 from stele.model.ranges import RowRange
 from stele.storage.references import FlushMark, Reference
 from stele.tablet.changes import SplitTablet
 from stele.tablet.config import ConfigEdit, TabletConfig, by_id
 from stele.tablet.meta_rows import (
+    BORDER_BYTES_MAX,
     META_FAMILIES,
+    check_border,
     check_table_id,
     check_tiling,
     config_from_cells,
@@ -222,3 +225,23 @@ def test_m20_m27_m28_m29_a_hole_or_an_overlap_is_named(
 ) -> None:
     with pytest.raises(Corruption, match=what):
         check_tiling(TABLE, found)
+
+
+def test_the_key_of_every_tablet_there_can_be_is_a_row() -> None:
+    longest = check_border(b"k" * BORDER_BYTES_MAX)
+    table = "t" * 64
+    assert check_table_id(table)
+    assert len(meta_key(table, longest)) == ROW_BYTES_MAX
+    config = TabletConfig("t.1", table, RowRange(b"", longest))
+    assert stored(config) == config
+    with pytest.raises(LimitExceeded, match=f"row of {BORDER_BYTES_MAX + 1} bytes"):
+        stored(replace(config, rows=RowRange(b"", longest + b"k")))
+
+
+def test_references_of_more_families_than_a_qualifier_can_name_are_read_back() -> None:
+    names = [f"{number:0{FAMILY_BYTES_MAX}d}" for number in range(FAMILIES_MAX)]
+    half = FAMILIES_MAX // 2
+    sets = (ColumnSet.of(names[:half]), ColumnSet.of(names[half:]), ColumnSet.all_but(names))
+    references = tuple(Reference(INFO, FULL.rows, columns) for columns in sets)
+    config = replace(FULL, references=references)
+    assert set(stored(config).references) == set(references)
