@@ -35,6 +35,7 @@ class Sequencer:
         """A txn for one commit, which is to be committed before another is asked for."""
         self._committed = clock.last
         self._durable = clock.last
+        self._refused = clock.last
         self._waiting: list[tuple[int, int, Callback]] = []
         self._order = itertools.count()
 
@@ -74,11 +75,11 @@ class Sequencer:
         return reached
 
     def when_durable(self, txn: int, callback: Callback) -> bool:
-        """Whether ``txn`` is durable already; if not, the callback is returned when it is.
+        """Whether ``txn`` is durable or refused; if not, the callback is returned when it is.
 
         Of callbacks for one txn the first to ask is the first to be returned.
         """
-        if txn <= self._durable:
+        if txn <= self._durable or txn <= self._refused:
             return True
         heapq.heappush(self._waiting, (txn, next(self._order), callback))
         return False
@@ -87,8 +88,10 @@ class Sequencer:
         """Whether reading at ``txn`` takes a clock entry: nothing queued will make it durable."""
         return txn > self._committed
 
-    def abandon(self) -> list[Callback]:
-        """The log is dead: return all that wait, so that they can be told."""
+    def refuse(self) -> list[Callback]:
+        """The rest of what was committed is refused: return all that wait. Nobody waits for it any
+        more."""
+        self._refused = self._committed
         callbacks = [callback for _txn, _order, callback in sorted(self._waiting)]
         self._waiting = []
         return callbacks

@@ -114,6 +114,8 @@ class Engine:
         )
         self.on_memory_grown: Callable[[TableState], None] = lambda _table: None
         """Called after a commit, without the lock: a chance to start a flush."""
+        self.on_memory_full: Callable[[], None] = lambda: None
+        """Called without the lock before a commit is refused for it: a chance to start a flush."""
         self.on_disk_full: Callable[[], None] = lambda: None
         """Called without the lock, before anybody is refused: a chance to make room."""
 
@@ -273,7 +275,7 @@ class Engine:
         return pending
 
     def call_when_durable(self, callback: Callable[[], None]) -> bool:
-        """Call back when all that is committed now is durable; False if it is already."""
+        """Call back when all that is committed now is durable, or refused; False if it is so."""
         with self.lock:
             return not self._sequencer.when_durable(self._sequencer.committed, callback)
 
@@ -302,6 +304,7 @@ class Engine:
         if self.failure is not None:
             raise self.failure
         if used:
+            self.on_memory_full()
             raise Throttled(
                 f"{used} bytes are in memory and not flushed yet; with {size_bytes} more the "
                 f"budget of {self.options.flush.budget_bytes} bytes would be exceeded"
@@ -325,6 +328,9 @@ class Engine:
                 state.memory.drop_above(self._sequencer.durable)
                 self.recount(state)
             self.log.resume()
+            waiting = self._sequencer.refuse()
+        for callback in waiting:
+            callback()
         self.on_disk_full()
 
     def _on_dead(self, error: SteleError) -> None:

@@ -50,14 +50,22 @@ def log_bytes_held(table: TableMemory, log: Iterable[LogFileFacts]) -> int:
 
 
 def choose_flush(
-    tables: Sequence[TableMemory], log: Sequence[LogFileFacts], limits: FlushLimits
+    tables: Sequence[TableMemory],
+    log: Sequence[LogFileFacts],
+    limits: FlushLimits,
+    *,
+    pressed: bool = False,
 ) -> str | None:
-    """The table to flush now, or ``None`` when none is worth it."""
+    """The table to flush now, or ``None`` when none is worth it.
+
+    Who is ``pressed`` for memory flushes the best there is.
+    """
     candidates = [table for table in tables if table.memory_bytes > 0]
     if not candidates:
         return None
     pressed = (
-        sum(table.memory_bytes for table in candidates) > limits.budget_bytes * 3 // 4
+        pressed
+        or sum(table.memory_bytes for table in candidates) > limits.budget_bytes * 3 // 4
         or sum(file.size_bytes for file in log) > limits.log_bytes
     )
     if not pressed and all(table.memory_bytes < limits.memory_bytes for table in candidates):

@@ -29,6 +29,7 @@ from stele.tablet.flush import Flush
 from stele.tablet.flush_policy import LogFileFacts, TableMemory, choose_flush
 from stele.tablet.fragment_store import FragmentStore
 from stele.tablet.memory_merge import start_memory_merge
+from stele.tablet.meta_rows import BORDER_BYTES_MAX
 from stele.tablet.split_policy import (
     JoinFacts,
     RowSample,
@@ -86,10 +87,12 @@ class Maintenance:
         """Tables some tablets of which were looked at since pairs to join were."""
         self._looking = False
         self._awaits_durable = False
+        self._pressed = False
         self._idle = threading.Condition()
         self._first_look: Timer | None = None
         if engine.options.background:
             engine.on_memory_grown = self._memory_grown
+            engine.on_memory_full = self._memory_full
             tasks = engine.world.tasks
             self._first_look = tasks.call_later(LOOK_AFTER_START_US, self.look_after_everything)
 
@@ -127,6 +130,15 @@ class Maintenance:
         elif not state.merging and _has_many_runs(state):
             start_memory_merge(self.engine, state)
 
+    def _memory_full(self) -> None:
+        """Somebody is refused: if no room is being made, something has to go, however small.
+
+        A flush may have failed, or been put off, and no commit comes now that would start another.
+        """
+        if not any(state.flushing or self._is_behind(state) for state in self.engine.tables()):
+            self._pressed = True
+            self._flush_when_durable()
+
     def _flush_when_durable(self) -> None:
         """What was committed last is in memory, and cannot be flushed before it is durable.
 
@@ -158,7 +170,8 @@ class Maintenance:
             if not self._is_behind(state)
         ]
         log = [LogFileFacts(file.size_bytes, file.txn_max) for file in self.engine.log.files]
-        chosen = choose_flush(tables, log, self.engine.options.flush)
+        pressed, self._pressed = self._pressed, False
+        chosen = choose_flush(tables, log, self.engine.options.flush, pressed=pressed)
         if chosen is not None:
             self.flush(self.engine.table(chosen))
 
@@ -307,7 +320,8 @@ class Maintenance:
 
     @staticmethod
     def _samples(store: FragmentStore, config: TabletConfig) -> list[RowSample]:
-        return [sample for ref in config.references for sample in row_samples(store, ref)]
+        samples = (sample for ref in config.references for sample in row_samples(store, ref))
+        return [sample for sample in samples if len(sample.row) <= BORDER_BYTES_MAX]
 
     def join_if_due(self, state: TableState) -> bool:
         """Join the smallest pair of neighbours, if they are small enough."""

@@ -60,16 +60,23 @@ def test_reading_above_everything_queued_takes_a_clock_entry() -> None:
     assert sequencer.needs_clock_entry(txn + 1)
 
 
-def test_a_dead_log_tells_everybody() -> None:
+def test_nobody_waits_for_what_was_refused() -> None:
     sequencer = Sequencer(HybridClock())
-    committed(sequencer)
+    refused = committed(sequencer)
     told: list[int] = []
     sequencer.when_durable(9, lambda: told.append(9))
     sequencer.when_durable(1, lambda: told.append(1))
-    for callback in sequencer.abandon():
+    for callback in sequencer.refuse():
         callback()
     assert told == [1, 9]
     assert sequencer.waiting == 0
+    assert sequencer.when_durable(refused, lambda: told.append(refused))
+    assert sequencer.durable < refused
+    later = committed(sequencer)
+    assert not sequencer.when_durable(later, lambda: told.append(later))
+    for callback in sequencer.mark_durable(later):
+        callback()
+    assert told == [1, 9, later]
 
 
 def test_durable_does_not_overtake() -> None:

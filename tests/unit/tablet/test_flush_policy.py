@@ -37,3 +37,10 @@ def test_t93_a_small_table_with_an_old_commit_goes_when_the_log_is_long() -> Non
     old = TableMemory("old", 10, oldest_txn=1)
     young = TableMemory("young", 500, oldest_txn=19)
     assert choose_flush([old, young], log, LIMITS) == "old"
+
+
+def test_who_is_pressed_flushes_the_best_however_small() -> None:
+    tables = [TableMemory("a", 2, 1), TableMemory("b", 3, 1)]
+    assert choose_flush(tables, [], LIMITS) is None
+    assert choose_flush(tables, [], LIMITS, pressed=True) == "b"
+    assert choose_flush([TableMemory("a", 0, 1)], [], LIMITS, pressed=True) is None

@@ -10,10 +10,11 @@ import pytest
 
 from stele.cluster.embedded import EmbeddedBackend
 from stele.cluster.embedded_table import EmbeddedTable
-from stele.env.faults import Call, Failure, Fault, Faults
+from stele.env.faults import FOREVER, Call, Failure, Fault, Faults
 from stele.env.memory import MemoryClock, SeededRandom
 from stele.env.memory_fs import MemoryFileSystem
-from stele.errors import OutOfSpace, StorageFailed, Throttled, Unavailable
+from stele.errors import LimitExceeded, OutOfSpace, StorageFailed, Throttled, Unavailable
+from stele.model.limits import ROW_BYTES_MAX
 from stele.model.mutations import MutationBatch
 from stele.model.predicates import CellSpec
 from stele.tablet import maintenance
@@ -334,3 +335,75 @@ def test_memory_is_merged_for_those_who_read(monkeypatch: pytest.MonkeyPatch) ->
         fill(table, 100 * number)
     assert runs() < 30, "too many, even so"
     assert len(scan(table)) == 6_000
+
+
+NO_FILES = Fault(Failure.ENOSPC, 1, {Call.CREATE}, times=FOREVER)
+"""The log, whose files are long, goes on."""
+
+
+def full_of_memory(*faults: Fault) -> tuple[EmbeddedBackend, EmbeddedTable, MemoryFileSystem]:
+    """A store that is out of memory because flushes found the disk full."""
+    files = MemoryFileSystem()
+    options = EngineOptions(flush=SMALL.flush, sizes=SMALL.sizes)
+    backend = open_backend(memory_world(files), options)
+    table = backend.create_table("t", ONE_GROUP)
+    put(table, b"a")
+    files._memory_kernel.faults = Faults(NO_FILES)
+    with pytest.raises(Throttled):
+        fill_up(table, count())
+    files._memory_kernel.faults = Faults(NO_FILES, *faults)
+    return backend, table, files
+
+
+def test_t46_a_flush_that_failed_is_tried_again_for_those_who_are_refused() -> None:
+    backend, table, files = full_of_memory()
+    assert flushed(table) == 0
+    files._memory_kernel.faults = Faults()
+    with pytest.raises(Throttled):
+        fill(table, 0)
+    assert flushed(table) > 0
+    fill(table, 0)
+    backend.close()
+
+
+def test_t46_a_flush_does_not_wait_for_a_commit_that_was_refused() -> None:
+    backend, table, files = full_of_memory(Fault(Failure.ENOSPC, 1, {Call.WRITE}))
+    with pytest.raises(OutOfSpace):
+        put(table, b"small enough")
+    files._memory_kernel.faults = Faults()
+    with pytest.raises(Throttled):
+        fill(table, 0)
+    assert flushed(table) > 0
+    backend.close()
+
+
+def test_t46_a_large_request_makes_small_tables_go() -> None:
+    """No table is large enough for a flush, but together they leave no room."""
+    options = EngineOptions(flush=FlushLimits(memory_bytes=100_000, budget_bytes=200_000))
+    backend = open_backend(memory_world(), options)
+    small, large = (backend.create_table(name, ONE_GROUP) for name in ("small", "large"))
+    fill(small, 0, count=250)
+    assert 0 < backend.store.user.memory_bytes < 100_000
+    with pytest.raises(Throttled):
+        fill(large, 0, count=600)
+    assert flushed(small) == 1
+    fill(large, 0, count=600)
+    backend.close()
+
+
+def test_t16_a_tablet_does_not_split_at_a_row_that_meta_cannot_name() -> None:
+    options = EngineOptions(
+        flush=FlushLimits(memory_bytes=1 << 20, budget_bytes=64 << 20),
+        sizes=SizeLimits(split_bytes=2_000, join_ratio=0.0),
+    )
+    backend, table = new_table(options)
+    for number in range(40):
+        put(table, b"%02d" % number + b"x" * (ROW_BYTES_MAX - 2), family="f")
+    table.flush()
+    assert len(table.tablets()) == 1
+    assert backend.status()["error"] is None
+    with pytest.raises(LimitExceeded, match="no tablet can begin or end at a row of 65535 bytes"):
+        table.split(b"20" + b"x" * (ROW_BYTES_MAX - 2))
+    put(table, b"short")
+    table.flush()
+    backend.close()
