@@ -155,6 +155,7 @@ class NodeServer:
         self._worker.tick()
         self._start_job()
         self._peers.stay_connected()
+        self.driver.watches.note_leader(is_known=self.driver.node.core.leader != NOBODY)
         self.driver.tick(self._clock.monotonic_us(), self._clock.now_us())
 
     # What the driver wants done.

@@ -8,7 +8,9 @@ import itertools
 import pytest
 
 from stele.env.failpoints import armed, fail
-from stele.errors import InvalidArgument, StorageFailed
+from stele.errors import InvalidArgument, StorageFailed, Unavailable
+from stele.protocol.metastore import WATCH, WatchRequest
+from stele.protocol.metastore_values import KeyRange
 from tests.unit.metastore.cluster_support import SHORT_LOG, group_of
 
 
@@ -199,3 +201,17 @@ async def test_after_a_bug_a_node_does_nothing_more(monkeypatch: pytest.MonkeyPa
         await asyncio.sleep(0.1)
         writing.cancel()
         assert server.driver.machine.applied_index == before
+
+
+async def test_who_watches_a_node_that_is_left_alone_is_sent_away() -> None:
+    """It would hear nothing of what the others go on with, and not notice."""
+    async with group_of(3) as group:
+        leader = await group.settled_leader()
+        channel = group.client(leader).transport.channel(leader)  # type: ignore[attr-defined]
+        stream = await channel.stream(WATCH, WatchRequest(KeyRange("/a"), 0))
+        await anext(stream)
+        for address in [each for each in group.servers if each != leader]:
+            await group.kill(address)
+        async with asyncio.timeout(20):
+            with pytest.raises(Unavailable, match="cut off"):
+                await anext(stream)
