@@ -26,6 +26,7 @@ class CutBlocks:
         self.blocks: list[Block | None] = [None] * len(blocks)
         self.matrix = np.zeros((len(blocks), DESCRIPTOR_WIDTH), np.int64)
         self.used = np.zeros(len(blocks), np.uint8)
+        self.sizes = [block.nbytes for block in blocks]
         self.loads: list[int] = []
 
     def load(self, group: int) -> None:

@@ -66,6 +66,10 @@ class BlockTable(Protocol):
         """Their descriptors; all zero for one that is not in memory. Never moves."""
 
     @property
+    def sizes(self) -> Sequence[int]:
+        """The bytes that each takes in memory."""
+
+    @property
     def used(self) -> npt.NDArray[np.uint8]:
         """Set to 1 for each block that is read."""
 
@@ -76,10 +80,11 @@ class BlockTable(Protocol):
 class OneBlock:
     """The table of a run in memory."""
 
-    __slots__ = ("blocks", "matrix", "used")
+    __slots__ = ("blocks", "matrix", "sizes", "used")
 
     def __init__(self, block: Block):
         self.blocks = (block,)
+        self.sizes = (block.nbytes,)
         self.matrix = block.descriptor.reshape(1, -1)
         self.used = np.zeros(1, np.uint8)
 

@@ -8,6 +8,9 @@ Three steps, so that no kernel follows an address that a cache may drop meanwhil
 
 Whether a block is in memory is looked up in step 1 only to decide if its bloom filter is worth
 asking; if it comes or goes a moment later, nothing but time is lost.
+
+A thousand keys may lie in a thousand blocks, and a block may be large. Whoever cannot hold them all
+says how much may be loaded; what is read then are the first of the keys.
 """
 
 from __future__ import annotations
@@ -76,7 +79,7 @@ from stele.kernels.runs import (
     empty_runs,
 )
 from stele.kernels.search import BinaryKeys
-from stele.kernels.selection import Selection
+from stele.kernels.selection import UNBOUNDED, Selection
 from stele.kernels.sources import ACTS_ON, FAMILY_MAP, SOURCE_WIDTH, SourceMatrix, SourceTable
 from stele.kernels.visibility import visibility_state
 
@@ -254,26 +257,40 @@ def _resolve_keys(
 
 @dataclass(frozen=True, slots=True)
 class ManyRows:
-    """The cells of all keys in the order of the keys, and how many each key has."""
+    """The cells of the keys that were read, in their order, and how many each has."""
 
     selection: Selection
     cells: Ints
+    keys: int
+    """How many were read, from the first on."""
 
 
 def read_many(
-    index: PointIndex, keys: Sequence[bytes] | pa.BinaryArray, view: ReadView
+    index: PointIndex,
+    keys: Sequence[bytes] | pa.BinaryArray,
+    view: ReadView,
+    load_bytes_max: int = UNBOUNDED,
 ) -> ManyRows:
-    """What a read sees of many rows."""
+    """What a read sees of many rows, or of the first of them: at least of one.
+
+    Blocks are loaded as far as they take at most so many bytes together.
+    """
     index, rows = index.restricted(view.columns), BinaryKeys(keys)
     segments, places = _locate_all(index, rows)
-    blocks = _hold(index, places)
+    present, key_count = _present(index, places), rows.count
+    if None in present:
+        key_count = _keys_within(index, segments, places, present, load_bytes_max, rows.count)
+        segments = segments[: np.searchsorted(segments[:, 0], key_count)]
+        places = places[: int(segments[:, 1].max(initial=-1)) + 1]
+        present = _loaded(index, places, present)
+    blocks = cast("list[Block]", present)
     matrix = _source_rows(index, places, blocks)
     spans = np.empty_like(segments)
     count = len(segments)
     addresses = np.array([rows.offsets, rows.data], np.int64)
     widest, most, total = _find_spans(index.matrix, places, matrix, segments, addresses, spans)
     out, totals = empty_runs(total), np.zeros(TOTALS_WORDS, np.int64)
-    cells = np.zeros(rows.count, np.int64)
+    cells = np.zeros(key_count, np.int64)
     work = np.empty(max(widest, 1) * (CELL_CURSOR_BYTES + 8) // 8, np.int64)
     _resolve_keys(
         matrix,
@@ -289,7 +306,7 @@ def read_many(
         cells,
     )
     table = SourceTable.of_rows(index.families, matrix, blocks, index)
-    return ManyRows(Selection(table, out, totals), cells)
+    return ManyRows(Selection(table, out, totals), cells, key_count)
 
 
 def _locate_all(index: PointIndex, rows: BinaryKeys) -> tuple[Segments, Segments]:
@@ -310,18 +327,46 @@ def _locate_all(index: PointIndex, rows: BinaryKeys) -> tuple[Segments, Segments
         capacity = needed
 
 
-def _hold(index: PointIndex, places: Segments) -> list[Block]:
-    """The blocks of some places; what is not in memory is loaded."""
+def _present(index: PointIndex, places: Segments) -> list[Block | None]:
+    """The blocks of some places, as far as they are in memory."""
+    present = [fragment.table.blocks for fragment in index.fragments]
+    return [present[at][block] for at, block in places.tolist()]
+
+
+def _keys_within(
+    index: PointIndex,
+    segments: Segments,
+    places: Segments,
+    present: Sequence[Block | None],
+    load_bytes_max: int,
+    keys: int,
+) -> int:
+    """How many of the keys need no more than so many bytes to be loaded, or than the first does.
+
+    Places stand in the order in which keys need them.
+    """
     tables = [fragment.table for fragment in index.fragments]
-    present = [table.blocks for table in tables]
-    wanted = places.tolist()
-    blocks = [present[at][block] for at, block in wanted]
-    if None in blocks:
-        blocks = [
-            tables[at].get(number) if block is None else block
-            for block, (at, number) in zip(blocks, wanted, strict=True)
-        ]
-    return cast("list[Block]", blocks)
+    sizes = [
+        tables[at].sizes[number] if block is None else 0
+        for block, (at, number) in zip(present, places.tolist(), strict=True)
+    ]
+    fitting = int(np.searchsorted(np.cumsum(sizes), load_bytes_max, "right"))
+    of_first = segments[: np.searchsorted(segments[:, 0], segments[0, 0], "right")]
+    fitting = max(fitting, int(of_first[:, 1].max()) + 1)
+    if fitting == len(places):
+        return keys
+    return int(segments[np.argmax(segments[:, 1] == fitting), 0])
+
+
+def _loaded(
+    index: PointIndex, places: Segments, present: Sequence[Block | None]
+) -> list[Block | None]:
+    """The blocks of some places, all of them."""
+    tables = [fragment.table for fragment in index.fragments]
+    return [
+        tables[at].get(number) if block is None else block
+        for block, (at, number) in zip(present, places.tolist(), strict=False)
+    ]
 
 
 def _source_rows(index: PointIndex, places: Segments, blocks: Sequence[Block]) -> SourceMatrix:

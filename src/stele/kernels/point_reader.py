@@ -47,6 +47,9 @@ CELLS_START = 256
 PACKED_START_BYTES = 64 * 1024
 """What a reader begins with; it grows when a row needs more."""
 
+PACKED_KEPT_BYTES = 4 * 1024 * 1024
+"""Of the packed cells of larger rows nothing is kept: every thread that reads has a scratch."""
+
 QUICK_CELLS_MAX = 4_096
 """Cells of a row in all references together. A larger row is read the slow way: resolving it takes
 long enough that other threads should run meanwhile."""
@@ -121,7 +124,13 @@ class PointScratch:
         if needed[CELLS_NEEDED] > needed[CELLS_MAX]:
             self._grow_cells(2 * int(needed[CELLS_NEEDED]))
         if needed[PACKED_NEEDED] > needed[PACKED_MAX]:
-            self._grow_packed(2 * int(needed[PACKED_NEEDED]))
+            self._grow_packed(_with_room(int(needed[PACKED_NEEDED])))
+
+    def shrink(self) -> None:
+        """Give back what a very large row needed."""
+        if len(self.packed) > PACKED_KEPT_BYTES:
+            self.numbers[PACKED_NEEDED] = 0
+            self._grow_packed(PACKED_START_BYTES)
 
     def _grow_sources(self, sources: int) -> None:
         self._set(SOURCES, np.empty(sources * SOURCE_WIDTH, np.int64))
@@ -143,6 +152,11 @@ class PointScratch:
     def _set(self, part: int, array: np.ndarray[tuple[int, ...], np.dtype[np.generic]]) -> None:
         self._parts[part] = array
         self.numbers[part] = array.ctypes.data
+
+
+def _with_room(size: int) -> int:
+    """More than is needed now, where that is kept."""
+    return max(size, min(2 * size, PACKED_KEPT_BYTES))
 
 
 class PointReader:
@@ -209,4 +223,5 @@ class PointReader:
         if size == 0:
             return None
         data = bytes(memoryview(self._scratch.packed)[:size])
+        self._scratch.shrink()
         return PackedRow(row, self._index.families, data)

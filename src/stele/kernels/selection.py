@@ -70,14 +70,17 @@ class Selection:
         """How many pieces they come in."""
         return int(self.totals[RUN_COUNT // 8])
 
-    def gather(self, column_bytes_max: int = COLUMN_BYTES_MAX) -> list[Block]:
+    def gather(
+        self, column_bytes_max: int = COLUMN_BYTES_MAX, *, copies: bool = False
+    ) -> list[Block]:
         """The chosen cells as blocks: one, unless a column would outgrow its 32-bit offsets.
 
-        Cells that lie together in one source are handed over as they are, without a copy.
+        Cells that lie together in one source are handed over as they are, and keep all of it in
+        memory, unless ``copies`` are wanted.
         """
         if self.cells == 0:
             return []
-        if self.run_count == 1:
+        if self.run_count == 1 and not copies:
             return [self._slice()]
         sizes = self.totals[[ROW_SIZE // 8, QUALIFIER_SIZE // 8, VALUE_SIZE // 8]]
         if sizes.max() <= column_bytes_max:

@@ -39,6 +39,10 @@ class TableLayout:
     families: FamilyNames = field(init=False)
     """The names of families that requests may write to."""
 
+    indexes: dict[tuple[str, ColumnSet | None], object] = field(default_factory=dict)
+    """What point reads have made of tablets, by tablet and groups. It goes with the layout, and
+    with it the files and the memory that it refers to."""
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "served", self.schema.served)
         object.__setattr__(self, "families", FamilyNames(self.schema))
@@ -125,7 +129,10 @@ class TableState:
         replaced = [before[config.id] for config in edit.written if config.id in before]
         tablets = self.layout.tablets.replace([*edit.removed, *replaced], edit.written)
         self._carry_rings(edit)
-        self.layout = TableLayout(schema or self.layout.schema, tablets)
+        changed = {config.id for config in (*edit.removed, *edit.written)}
+        known = self.layout.indexes.copy().items()  # reads add to it
+        kept = {key: one for key, one in known if key[0] not in changed}
+        self.layout = TableLayout(schema or self.layout.schema, tablets, kept)
         return tuple(_events(before, edit))
 
     def _carry_rings(self, edit: ConfigEdit) -> None:

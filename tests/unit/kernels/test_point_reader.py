@@ -15,6 +15,7 @@ from stele.kernels.filter import ByteFilters
 from stele.kernels.point_get import CELLS_MAX
 from stele.kernels.point_index import PointFragment, PointIndex
 from stele.kernels.point_reader import (
+    PACKED_KEPT_BYTES,
     QUICK_CELLS_MAX,
     Missing,
     PackedRow,
@@ -195,3 +196,17 @@ def test_a_carried_txn_needs_to_know_the_size_of_blocks() -> None:
     cells = row_of(1)
     with pytest.raises(AssertionError, match="how many cells"):
         PointFragment(index_of([cells]), table_of([cells]), ("f",), txn=5)
+
+
+def test_the_memory_of_a_very_large_row_is_given_back() -> None:
+    large = Cell(b"large", "f", b"q", 1, b"v" * PACKED_KEPT_BYTES, txn=1)
+    medium = Cell(b"medium", "f", b"q", 1, b"v" * (PACKED_KEPT_BYTES // 2), txn=1)
+    fragment, _ = fragment_of(Reference([large, medium]), [])
+    scratch = PointScratch()
+    reader = PointReader(PointIndex([fragment]), ReadView(), scratch=scratch)
+    for _ in range(2):
+        assert found(reader, b"large") == [large]
+        assert len(scratch.packed) < PACKED_KEPT_BYTES
+    for _ in range(2):
+        assert found(reader, b"medium") == [medium]
+        assert len(scratch.packed) == PACKED_KEPT_BYTES, "it may come again"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import weakref
 
 import numpy as np
 from hypothesis import given, settings
@@ -77,3 +78,15 @@ def test_what_is_copied_is_its_own_memory() -> None:
 def test_nothing_is_an_empty_block() -> None:
     assert empty_block(("f",)).batch.num_rows == 0
     assert select_masked([], []).gather() == []
+
+
+def test_a_copy_keeps_nothing_alive_but_itself() -> None:
+    block = block_of(LETTERS)
+    mask = np.zeros(len(LETTERS), np.bool_)
+    mask[3:9] = True
+    (copied,) = select_masked([block], [mask]).gather(copies=True)
+    owner = weakref.ref(block.batch)
+    del block
+    gc.collect()
+    assert owner() is None
+    assert cells_of([copied]) == LETTERS[3:9]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+import weakref
 
 import pytest
 
 from stele.client.backend import Visibility
 from stele.cluster.embedded import EmbeddedBackend
 from stele.cluster.embedded_table import EmbeddedTable
+from stele.errors import LimitExceeded
 from stele.model.cells import Cell
 from stele.model.columns import ColumnSelection
 from stele.model.filters import Filter
@@ -17,8 +19,10 @@ from stele.model.mutations import MutationBatch
 from stele.model.predicates import CellSpec
 from stele.model.ranges import RowRange
 from stele.model.schema import Schema
+from stele.tablet import fragment_store, point_reads
 from tests.unit.tablet.engine_support import (
     TWO_GROUPS,
+    config_of,
     erase_row,
     get,
     get_many,
@@ -161,3 +165,75 @@ def test_point_reads_agree_with_scans(seed: int) -> None:
         expected = [each for each in scan(table, **spec) if each.row in asked]
         assert get_many(table, asked, **spec) == expected, (step, spec)
     assert backend.reads.oldest(table.id) is None
+
+
+def rows_of(number: int, size: int) -> MutationBatch:
+    batch = MutationBatch()
+    for each in range(number):
+        batch.put(b"row%03d" % each, "f", b"q", b"%d" % each * size)
+    return batch
+
+
+def test_files_that_were_closed_because_there_are_many_are_cached_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(fragment_store, "OPEN_FRAGMENTS_MAX", 2)
+    backend, table = new_table(*(b"row%03d" % number for number in range(10, 80, 10)))
+    table.apply(rows_of(80, 1)).wait()
+    table.flush()
+    keys = [b"row%03d" % number for number in range(5, 80, 10)]
+    cache = backend.store.user.fragments.cache
+    for key in keys:
+        get(table, key)
+    for _ in range(2):
+        get(table, keys[0])
+    before = cache._loads.value
+    get(table, keys[0])
+    assert cache._loads.value == before, "it stays in memory"
+    get_many(table, keys)
+    for _ in range(2):
+        get_many(table, keys[:1])
+    before = cache._loads.value
+    get_many(table, keys[:1])
+    assert cache._loads.value == before
+
+
+def test_a_read_of_many_rows_holds_few_blocks_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    backend, table = new_table()
+    table.apply(rows_of(200, 100)).wait()
+    table.flush()
+    table.apply(rows_of(3, 1)).wait()
+    keys = [b"row%03d" % number for number in range(0, 200, 3)]
+    expected = get_many(table, keys)
+    assert len(expected) == len(keys)
+    backend.store.user.fragments.cache.resize(1)
+    monkeypatch.setattr(point_reads, "LOADED_BYTES_MAX", 1)
+    assert get_many(table, keys) == expected
+    wanted = ColumnSelection.parse("f:q")
+    assert get_many(table, keys, columns=wanted) == expected
+
+
+def test_who_has_read_once_keeps_no_files_and_no_memory_alive() -> None:
+    backend, table = new_table()
+    put(table, b"a")
+    table.flush()
+    table.apply(rows_of(100, 10)).wait()
+    run = weakref.ref(table._state.memory.version.recent[0].block.owner[0])
+    (reference,) = config_of(table, b"a").references[:1]
+    reader = weakref.ref(backend.store.user.fragments.open(reference.file).reader)
+    assert get(table, b"a")
+    assert get_many(table, [b"a"])
+    assert run() is not None
+    assert reader() is not None
+    table.compact()
+    assert run() is None
+    assert reader() is None
+
+
+def test_more_than_one_batch_can_hold_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, table = new_table(b"row100")
+    table.apply(rows_of(200, 1)).wait()
+    assert len(get_many(table, [b"row001", b"row150"])) == 2
+    monkeypatch.setattr(point_reads, "COLUMN_BYTES_MAX", 3)
+    with pytest.raises(LimitExceeded, match="have 4 bytes, more than one batch can hold"):
+        get_many(table, [b"row001", b"row150"])

@@ -112,3 +112,14 @@ def test_t12_events_of_splits_and_joins_give_the_new_rows() -> None:
         RowRangeChanged("u", None),
         RowRangeChanged("j", EVERYTHING),
     )
+
+
+def test_what_was_made_of_tablets_goes_when_they_change() -> None:
+    state = new_state()
+    publish(state, SplitTablet("t.0", b"m", "l", "u"))
+    state.layout.indexes["l", None] = "lower"
+    state.layout.indexes["u", None] = "upper"
+    publish(state, AddFlush((Reference(INFO, RowRange(b"", b"b")),), 7))
+    assert state.layout.indexes == {("u", None): "upper"}
+    publish(state, JoinTablets("l", "u", "j"))
+    assert state.layout.indexes == {}
