@@ -21,6 +21,7 @@ from stele.model.mutations import MutationBatch
 from stele.model.predicates import CellSpec, ReadSpec, ScanSpec
 from stele.model.schema import Schema
 from stele.protocol import tables as protocol
+from stele.rpc.backoff_policy import BackoffPolicy
 from stele.rpc.wire_errors import decode_error
 from stele.tserver import table_service
 from stele.tserver.table_service import TableService
@@ -152,14 +153,18 @@ def test_a_full_store_is_waited_for_and_nothing_overtakes(tmp_path: Path) -> Non
     assert [cell.value for cell in backend.table("t").cells] == [b"%d" % n for n in range(20)]
 
 
-def test_a_store_that_stays_full_is_told_at_the_deadline(tmp_path: Path) -> None:
+def test_a_store_that_stays_full_is_told_when_no_time_is_left_for_another_attempt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hour_us = 3600 * SECOND_US
+    monkeypatch.setattr(table_service, "BACKOFF", BackoffPolicy(hour_us, hour_us))
     backend = FullBackend()
     backend.create_table("t", Schema())
     with remote(backend, tmp_path) as (client, _):
         table = client.table("t")
         backend.table("t").refusals = 1_000_000  # type: ignore[attr-defined]
         with pytest.raises(Throttled, match="memory is full"):
-            table.within(SECOND_US).apply(one_put(b"r")).wait(60 * SECOND_US)
+            table.within(60 * SECOND_US).apply(one_put(b"r")).wait(60 * SECOND_US)
         backend.table("t").refusals = 0  # type: ignore[attr-defined]
         table.apply(one_put(b"r")).wait(60 * SECOND_US)
     assert len(backend.table("t").cells) == 1
