@@ -6,6 +6,9 @@ pandas and Polars, results of DuckDB. It may be a table of cells (``row``, ``fam
 
 What fits into one part is one commit, atomic within each tablet. More is sent in parts, cut between
 rows where the input is sorted; with ``atomic`` it is one commit or refused.
+
+Every batch is validated in full before anything looks into it: Arrow takes offsets and dictionary
+codes as they come, and one that is wrong ends the process that reads it.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ import pyarrow as pa
 from stele.client.batch import Pipeline
 from stele.client.table_core import TableCore
 from stele.client.waiting import Timeout
-from stele.errors import InvalidArgument
+from stele.errors import InvalidArgument, InvalidCells
 from stele.model.arrow_input import (
     CELL_COLUMNS,
     NullRule,
@@ -51,7 +54,7 @@ def write(
     cells = is_cells(reader.schema.names, shape)
     pipeline = Pipeline(core, timeout)
     try:
-        for part in [reader.read_all()] if atomic else _parts(reader, cells):
+        for part in _whole(reader) if atomic else _parts(reader, cells):
             mutations = _mutations(core.backend.schema, part, cells, row, nulls)
             if mutations.num_rows:
                 pipeline.send(mutations, mutations.column("row").unique().to_pylist)
@@ -83,6 +86,24 @@ def is_cells(names: Sequence[str], shape: InputShape | None) -> bool:
     return shape == "cells" if shape is not None else set(CELL_COLUMNS) <= set(names)
 
 
+def _sound(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    """The batches of a stream that cannot be trusted."""
+    while True:
+        try:
+            batch = next(reader, None)
+            if batch is None:
+                return
+            batch.validate(full=True)
+        except pa.ArrowException as error:
+            raise InvalidCells(f"the data is damaged, or cannot be read: {error}") from error
+        yield batch
+
+
+def _whole(reader: pa.RecordBatchReader) -> Iterator[pa.Table]:
+    """All of it as one part."""
+    yield pa.Table.from_batches(_sound(reader), reader.schema)
+
+
 def _parts(reader: pa.RecordBatchReader, cells: bool) -> Iterator[pa.Table]:
     """Stretches of about one part each, however the input is chunked.
 
@@ -90,7 +111,7 @@ def _parts(reader: pa.RecordBatchReader, cells: bool) -> Iterator[pa.Table]:
     """
     rest = reader.schema.empty_table()
     cells_per_line = 1 if cells else max(1, len(reader.schema) - 1)
-    for batch in reader:
+    for batch in _sound(reader):
         rest = pa.concat_tables([rest, pa.Table.from_batches([batch])])
         bytes_per_line = max(1, rest.nbytes // max(1, rest.num_rows))
         step = max(1, min(PART_CELLS // cells_per_line, PART_BYTES // bytes_per_line))

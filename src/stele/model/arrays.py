@@ -114,15 +114,32 @@ def gather(array: pa.Array, starts: Ints, lengths: Ints) -> pa.Array:
 
 def flatten(array: pa.Array | pa.ChunkedArray) -> pa.Array:
     """One plain array: chunks joined, dictionaries and extension types resolved."""
-    if isinstance(array, pa.ChunkedArray):
-        try:
-            array = array.combine_chunks()
-        except pa.ArrowInvalid as error:
-            raise LimitExceeded(
-                f"a column of {array.nbytes} bytes does not fit into one Arrow array"
-            ) from error
+    if not isinstance(array, pa.ChunkedArray):
+        return _plain(array)
+    if not array.num_chunks:
+        return _plain(array.combine_chunks())
+    chunks = [_plain(chunk) for chunk in array.chunks]  # dictionaries with nulls are not joined
+    if len(chunks) == 1:
+        return chunks[0]
+    try:
+        return pa.concat_arrays(chunks)
+    except pa.ArrowInvalid as error:
+        raise LimitExceeded(
+            f"a column of {array.nbytes} bytes does not fit into one Arrow array"
+        ) from error
+
+
+_PLAIN_VIEWS = {pa.string_view(): pa.large_utf8(), pa.binary_view(): pa.large_binary()}
+"""What Arrow can look up by code, for each type of which it cannot."""
+
+
+def _plain(array: pa.Array) -> pa.Array:
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
-    if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
-    return array
+    if not pa.types.is_dictionary(array.type):
+        return array
+    values = array.dictionary
+    if values.type in _PLAIN_VIEWS:
+        values = values.cast(_PLAIN_VIEWS[values.type])
+        array = pa.DictionaryArray.from_arrays(array.indices, values)
+    return array.dictionary_decode()

@@ -101,11 +101,15 @@ def from_wide_table(
     return _interleave(rows, columns, timestamps, nulls)
 
 
-def key_columns(schema: Schema, row: str | Sequence[str] | None) -> list[str]:
+def key_columns(schema: Schema, row: object) -> list[str]:
     """The columns of a wide table that make up the key."""
     if row is None:
         return list(schema.key.names) if schema.key.composite else [ROW_COLUMN]
-    return [row] if isinstance(row, str) else list(row)
+    if isinstance(row, str):
+        return [row]
+    if not isinstance(row, Sequence) or not all(isinstance(name, str) for name in row):
+        raise InvalidArgument(f"row is the name of the key column, or a list, not {row!r:.80}")
+    return list(row)
 
 
 def encoded_rows(
@@ -146,7 +150,7 @@ def _wide_columns(
             column = typed.column if typed is not None else Column.parse(name)
             values = _wide_values(typed or schema.typed_column(column), table.column(name))
         except InvalidArgument as error:
-            raise InvalidCells(f"column {name!r} of the table: {error}") from error
+            raise InvalidCells(f"column {name!r:.80} of the table: {error}") from error
         if column in columns:
             raise InvalidCells(f"two columns of the table are column {str(column)!r}")
         columns[column] = values

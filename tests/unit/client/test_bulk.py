@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
+import numpy as np
 import pandas
 import polars
 import pyarrow as pa
@@ -98,6 +100,84 @@ def test_wrong_input_is_refused(table: Table, data: object, options: dict[str, o
     with pytest.raises(InvalidArgument):
         table.write(data, **options)  # type: ignore[arg-type]
     assert table.scan().count() == 0
+
+
+def damaged(kind: pa.DataType, offset: int = 1 << 30) -> pa.Array:
+    """Three values of three bytes, one of which claims to lie far outside."""
+    ends = pa.py_buffer(np.array([0, 1, offset, 3], kind_of_offsets(kind)))
+    return pa.Array.from_buffers(kind, 3, [None, ends, pa.py_buffer(b"abc")])
+
+
+def kind_of_offsets(kind: pa.DataType) -> type[np.signedinteger[Any]]:
+    return np.int64 if pa.types.is_large_binary(kind) else np.int32
+
+
+def wild_view() -> pa.Array:
+    views = np.zeros((3, 4), np.int32)
+    views[:, 0], views[:, 2], views[:, 3] = 100, 7, 1 << 29
+    buffers = [None, pa.py_buffer(views), pa.py_buffer(b"abc")]
+    return pa.Array.from_buffers(pa.binary_view(), 3, buffers)
+
+
+def wild_code() -> pa.Array:
+    codes = pa.array([0, 0, 1_000_000], pa.int32())
+    return pa.DictionaryArray.from_arrays(codes, pa.array(["f"]), safe=False)
+
+
+THREE = pa.array([b"a", b"b", b"c"])
+
+DAMAGED: dict[str, Callable[[], dict[str, pa.Array]]] = {
+    "key": lambda: {"row": damaged(pa.binary()), "f:q": THREE},
+    "key before the beginning": lambda: {"row": damaged(pa.binary(), -500_000), "f:q": THREE},
+    "text key": lambda: {"row": damaged(pa.utf8()), "f:q": THREE},
+    "large key": lambda: {"row": damaged(pa.large_binary(), 1 << 50), "f:q": THREE},
+    "value": lambda: {"row": THREE, "f:q": damaged(pa.binary())},
+    "text": lambda: {"row": THREE, "g:s": damaged(pa.utf8())},
+    "view": lambda: {"row": THREE, "f:q": wild_view()},
+    "row of a cell": lambda: {
+        "row": damaged(pa.binary()),
+        "family": pa.array(["f"] * 3),
+        "qualifier": THREE,
+        "value": THREE,
+    },
+    "family of a cell": lambda: {
+        "row": THREE,
+        "family": wild_code(),
+        "qualifier": THREE,
+        "value": THREE,
+    },
+}
+"""Read without a look at it, each of these ends the process or writes what lies beside it."""
+
+
+@pytest.mark.parametrize("atomic", [False, True])
+@pytest.mark.parametrize("name", DAMAGED)
+def test_damaged_arrow_is_refused(table: Table, name: str, atomic: bool) -> None:
+    with pytest.raises(InvalidCells, match="damaged"):
+        table.write(pa.table(DAMAGED[name]()), atomic=atomic)
+    assert table.scan().count() == 0
+
+
+def test_a_stream_that_breaks_off_is_refused(table: Table) -> None:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, WIDE.schema) as stream:
+        stream.write_table(WIDE)
+    data = sink.getvalue().to_pybytes()
+    with pytest.raises(InvalidArgument, match="cannot be read"):
+        table.write(pa.ipc.open_stream(data[: len(data) // 2 + 50]))
+    assert table.scan().count() == 0
+
+
+def test_categories_of_polars(table: Table) -> None:
+    frame = polars.DataFrame({"row": ["a", "b"], "g:s": ["x", None]})
+    table.write(frame.with_columns(polars.col("row", "g:s").cast(polars.Categorical)))
+    assert [row.to_dict() for row in table.scan()] == [{"g:s": "x"}]
+
+
+@pytest.mark.parametrize("row", [5, [5], {"row"}])
+def test_a_key_column_is_named_by_text(table: Table, row: object) -> None:
+    with pytest.raises(InvalidArgument, match="the name of the key column"):
+        table.write(WIDE, row=row)  # type: ignore[arg-type]
 
 
 def test_a_large_table_is_sent_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
