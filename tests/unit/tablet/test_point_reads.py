@@ -218,7 +218,10 @@ def test_who_has_read_once_keeps_no_files_and_no_memory_alive() -> None:
     put(table, b"a")
     table.flush()
     table.apply(rows_of(100, 10)).wait()
-    run = weakref.ref(table._state.memory.version.recent[0].block.owner[0])
+    owner = table._state.memory.version.recent[0].block.owner
+    assert isinstance(owner, tuple)
+    run = weakref.ref(owner[0])
+    del owner
     (reference,) = config_of(table, b"a").references[:1]
     reader = weakref.ref(backend.store.user.fragments.open(reference.file).reader)
     assert get(table, b"a")
