@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import socket
 import ssl
 from collections.abc import Callable
@@ -408,16 +409,33 @@ class SocketNetwork:
     async def _wrap(
         self, sock: socket.socket, stream: SocketStream, credentials: Credentials | None
     ) -> None:
+        inode = os.fstat(sock.fileno()).st_ino
         if credentials is None:
             await self._loop.create_connection(lambda: stream, sock=sock)
-            return
-        await self._loop.create_connection(
-            lambda: stream,
-            sock=sock,
-            ssl=credentials.client_context,
-            server_hostname=credentials.server_hostname or "",
-            ssl_handshake_timeout=HANDSHAKE_TIMEOUT_S,
-        )
+        else:
+            await self._loop.create_connection(
+                lambda: stream,
+                sock=sock,
+                ssl=credentials.client_context,
+                server_hostname=credentials.server_hostname or "",
+                ssl_handshake_timeout=HANDSHAKE_TIMEOUT_S,
+            )
+        _forget_if_closed(sock, inode)
+
+
+def _forget_if_closed(sock: socket.socket, inode: int) -> None:
+    """A connection may end as soon as it stands. uvloop has then closed the descriptor before it
+    knew of the socket around it: the number may be somebody else's by now, and the socket must not
+    close that."""
+    descriptor = sock.fileno()
+    if descriptor < 0:
+        return
+    try:
+        is_ours = os.fstat(descriptor).st_ino == inode
+    except OSError:
+        is_ours = False
+    if not is_ours:
+        sock.detach()
 
 
 def describe_failure(peer: str, error: BaseException) -> SteleError:

@@ -23,6 +23,7 @@ from stele.errors import (
     Unavailable,
 )
 from stele.rpc.identity import Proof
+from stele.rpc.loops import new_loop
 from stele.rpc.network import (
     CLAIMED,
     JOIN_BYTES_MAX,
@@ -240,3 +241,33 @@ def test_failures_say_what_to_do(error: Exception, expected: type[SteleError]) -
     found = describe_failure("m1:7420", error)
     assert type(found) is expected
     assert found is error or found.__cause__ is error
+
+
+class Hasty(Recorder):
+    """Has enough of a connection as soon as it stands."""
+
+    def opened(self, stream: ByteStream) -> None:
+        super().opened(stream)
+        stream.abort()
+
+
+@pytest.mark.parametrize("loop_factory", [asyncio.new_event_loop, new_loop])
+def test_a_connection_that_ends_at_once_leaves_no_descriptor_behind(
+    loop_factory: Callable[[], asyncio.AbstractEventLoop], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A socket that has a number without a descriptor would close the next one with that number."""
+    sockets: list[socket.socket] = []
+    monkeypatch.setattr("stele.rpc.network.stays_with_parent", sockets.append)
+
+    async def come_and_go() -> None:
+        network, server, client = SocketNetwork(), Recorder(), Hasty()
+        listener = network.listen("127.0.0.1:0", lambda: server)
+        network.connect(listener.address, client)
+        await client.until(lambda: client.ends)
+        await server.until(lambda: server.ends)
+        listener.close()
+        await asyncio.gather(*network._dialling)
+
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        runner.run(come_and_go())
+    assert [sock.fileno() for sock in sockets] == [-1] * 3
