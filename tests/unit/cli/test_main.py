@@ -130,7 +130,12 @@ def test_an_interrupt_is_quiet(capsys: Capture, plant: Plant) -> None:
         return 0
 
     plant(run)
-    assert main.main(["planted"]) == exit_codes.INTERRUPTED
+    # A shell lets what it starts in the background ignore interrupts.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        assert main.main(["planted"]) == exit_codes.INTERRUPTED
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert capsys.readouterr() == ("", "")
 
 
