@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import json
 import shutil
-import socket
 import subprocess
 from base64 import b64decode, b64encode
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.style import repository
+from tests.unit.rpc.addresses import free_port
 
 ATTEMPTS_MAX = 600
 PAUSE_S = 0.05
@@ -65,14 +65,6 @@ class Etcd:
         self._connection.close()
 
 
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 @contextmanager
 def running_etcd(program: str, folder: Path) -> Iterator[Etcd]:
     """A fresh single node, stopped at the end."""
@@ -90,7 +82,7 @@ def running_etcd(program: str, folder: Path) -> Iterator[Etcd]:
     finally:
         etcd.close()
         process.terminate()
-        process.wait(10)
+        process.wait(60)
 
 
 def _wait_until_ready(etcd: Etcd, process: subprocess.Popen[bytes]) -> None:
