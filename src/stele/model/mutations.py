@@ -269,10 +269,10 @@ def stamp(batch: pa.RecordBatch, txn: int) -> pa.RecordBatch:
         ],
         schema=CELLS,
     )
-    return _settle(cells) if disturbed else cells
+    return settle(cells) if disturbed else cells
 
 
-def _settle(cells: pa.RecordBatch) -> pa.RecordBatch:
+def settle(cells: pa.RecordBatch) -> pa.RecordBatch:
     """Sort again; of cells that have become the same version, keep the first, once without one.
 
     The sort is stable and puts without a timestamp came first in their column.

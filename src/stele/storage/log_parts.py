@@ -27,9 +27,10 @@ from crc32c import crc32c
 
 from stele.errors import Corruption, InvalidArgument, LimitExceeded
 from stele.kernels.block import Block
-from stele.model.cell_order import first_disorder, sort_cells
+from stele.model.cell_order import first_disorder
 from stele.model.cells import CELLS, TIMESTAMP_MAX, Op
 from stele.model.limits import BATCH_CELLS_MAX, FAMILIES_MAX
+from stele.model.mutations import settle
 from stele.storage.ipc_message import LOGGED, record_batch_message
 from stele.storage.log_format import ALIGNMENT, COMMIT_BYTES_MAX, padded
 
@@ -289,7 +290,7 @@ def _to_block(batch: pa.RecordBatch, families: Iterable[str], txn: int) -> Block
     columns = [row, family, qualifier, timestamp, txns, op, value]
     cells = pa.RecordBatch.from_arrays(columns, schema=CELLS)
     if unset.any() and first_disorder(cells) >= 0:  # next to a put with a timestamp in the future
-        cells = sort_cells(cells)
+        cells = settle(cells)
     return Block.from_batch(cells)
 
 

@@ -20,7 +20,7 @@ from stele.kernels.order import first_disorder
 from stele.kernels.requests import numbered, plain_families, request_block
 from stele.kernels.row_records import encode_record
 from stele.kernels.search import row_lower_bound
-from stele.model.cells import MUTATIONS, ROW_ERASURE_FAMILY
+from stele.model.cells import MUTATIONS, ROW_ERASURE_FAMILY, TIMESTAMP_MAX, TIMESTAMP_MIN, Op
 from stele.model.columns import HIDDEN_FAMILIES
 from stele.model.mutations import MutationBatch, insert_record, stamp
 from stele.model.ranges import RowRange
@@ -45,6 +45,9 @@ RECORD_OVERHEAD_BYTES = 232
 
 
 _row_of, _family_of = itemgetter(0), itemgetter(1)
+
+_UNSET = -TIMESTAMP_MAX
+"""How a record says that its put has no timestamp."""
 
 
 class Prepared(Protocol):
@@ -71,7 +74,7 @@ class Prepared(Protocol):
 class SmallCommit:
     """A few mutations."""
 
-    __slots__ = ("_families", "_mutations", "_rows", "rows", "size_bytes")
+    __slots__ = ("_families", "_latest", "_mutations", "_rows", "rows", "size_bytes")
 
     def __init__(self, batch: MutationBatch, families: FamilyNames, identity: Identity = None):
         mutations = batch.records()
@@ -80,13 +83,22 @@ class SmallCommit:
         self._mutations = mutations
         self._families = list(map(families.__getitem__, map(_family_of, mutations)))
         self._rows = list(map(_row_of, mutations))
-        self.rows = self._rows if len(mutations) == 1 else list(dict.fromkeys(self._rows))
+        self._latest = TIMESTAMP_MIN
+        """The latest timestamp that is given, if there are several mutations."""
+        if len(mutations) == 1:
+            self.rows = self._rows
+        else:
+            self.rows = list(dict.fromkeys(self._rows))
+            given = (-one[4] for one in mutations if one[4] != _UNSET)
+            self._latest = max(given, default=TIMESTAMP_MIN)
         self.size_bytes = batch.size_bytes + len(mutations) * RECORD_OVERHEAD_BYTES
 
     def span(self) -> RowRange:
         return RowRange(self._rows[0], self._rows[-1] + b"\x00")
 
     def stamp(self, table: str, txn: int, memory: MemoryTable) -> Commit:
+        if self._latest >= txn:
+            self._settle(txn)
         records = [
             encode_record(row, name, qualifier, -negated, txn, op, value)
             for (row, _, _, qualifier, negated, op, value), name in zip(
@@ -95,6 +107,18 @@ class SmallCommit:
         ]
         memory.add_records(txn, self._rows, records)
         return rows_commit(table, txn, records)
+
+    def _settle(self, txn: int) -> None:
+        """A put that was given the very timestamp that one without takes now is the same version
+        of its column: the one without wins, as in a batch (``model.mutations.stamp``)."""
+        unset = {one[:4] for one in self._mutations if one[4] == _UNSET and one[5] == Op.PUT}
+        kept = [
+            (one, name, row)
+            for one, name, row in zip(self._mutations, self._families, self._rows, strict=True)
+            if not (one[4] == -txn and one[5] == Op.PUT and one[:4] in unset)
+        ]
+        mutations, families, rows = zip(*kept, strict=True)
+        self._mutations, self._families, self._rows = list(mutations), list(families), list(rows)
 
     def remembered(self, txn: int) -> BulkCommit | None:  # noqa: ARG002
         return None

@@ -87,6 +87,26 @@ def test_rows_and_spans(count: int) -> None:
     assert request.size_bytes > count * 9
 
 
+@pytest.mark.parametrize("others", [0, 100], ids=["records", "batch"])
+def test_a_timestamp_that_the_txn_happens_to_have_is_one_version(others: int) -> None:
+    batch = batch_of(others)
+    for timestamp in (None, 6, 7, 8):
+        batch.put(b"a", "f", b"q", b"%a" % timestamp, timestamp)
+    batch.put(b"a", "f", b"r", b"7", 7)
+    batch.erase_cell(b"a", "f", b"q", 7)
+    for request in (prepare(batch, FAMILIES), prepare(batch.to_arrow(), FAMILIES)):
+        cells = stamped(request, 7)
+        found = [(one.op, one.timestamp, one.value) for one in cells if one.row == b"a"]
+        assert found == [
+            (Op.PUT, 8, b"8"),
+            (Op.ERASE_CELL, 7, b""),
+            (Op.PUT, 7, b"None"),
+            (Op.PUT, 6, b"6"),
+            (Op.PUT, 7, b"7"),
+        ]
+        assert len(cells) == len(found) + others
+
+
 def test_what_is_remembered_of_a_bulk_commit_are_its_rows_and_nothing_else() -> None:
     batch = batch_of(100).to_arrow().slice(10, 50)
     bulk, cells = prepare(batch, FAMILIES).remembered(7), weakref.ref(batch)

@@ -27,6 +27,7 @@ from stele.tablet.recovery import (
     recover,
 )
 from tests.unit.tablet.engine_support import (
+    ONE_GROUP,
     TABLE,
     TWO_GROUPS,
     SavedConfigs,
@@ -35,7 +36,11 @@ from tests.unit.tablet.engine_support import (
     memory_world,
     new_engine,
     new_store,
+    open_backend,
+    put,
     puts,
+    reopened,
+    scan,
     served,
 )
 
@@ -201,3 +206,25 @@ def test_t65_references_are_cut_along_a_schema_that_was_saved_before_the_crash()
 
 def test_log_directories() -> None:
     assert log_directories([WHOLE, TabletConfig("t", TABLE, EVERYTHING)]) == {OLD_LOG}
+
+
+@pytest.mark.parametrize("others", [0, 100], ids=["records", "batch"])
+@pytest.mark.parametrize("flushes", [False, True])
+def test_a_timestamp_that_the_txn_happened_to_have_is_recovered_as_one_version(
+    others: int, flushes: bool
+) -> None:
+    backend = open_backend(memory_world())
+    table = backend.create_table("t", ONE_GROUP)
+    txn = put(table, b"z") + 1
+    batch = MutationBatch()
+    for number in range(others):
+        batch.put(b"row%03d" % number, "f", b"q", b"")
+    for timestamp in (None, txn - 1, txn, txn + 1):
+        batch.put(b"a", "f", b"q", b"%a" % timestamp, timestamp)
+    assert table.apply(batch).wait() == txn
+    before = scan(table, versions=None)
+    assert [one.value for one in before if one.timestamp == txn and one.row == b"a"] == [b"None"]
+    if flushes:
+        table.flush()
+    again = reopened(backend)
+    assert scan(again.table("t"), versions=None) == before
