@@ -14,6 +14,7 @@ from stele.client.metastore import Metastore
 from stele.client.table import Table
 from stele.client.table_core import TableCore, listed, text
 from stele.client.waiting import ClientWorld, Timeout, timeout_us
+from stele.env.interrupts import Uninterrupted
 from stele.errors import InvalidArgument
 from stele.model.operations import Operation
 from stele.model.schema import Schema
@@ -161,13 +162,18 @@ class Database(Closing):
         return self._backend.operations()
 
     def close(self) -> None:
-        """Make everything durable and let go of the directory. Harmless when closed already."""
-        if not self._handle.closed:
-            self._handle.check()
-            self._handle.closed = True
-            if self._before_close is not None:
-                self._before_close()
-            self._backend.close()
+        """Make everything durable and let go of the directory. Harmless when closed already.
+
+        An interrupt from the keyboard is heard when that is done: a database that is half closed
+        could be neither used nor opened again.
+        """
+        with Uninterrupted():
+            if not self._handle.closed:
+                self._handle.check()
+                self._handle.closed = True
+                if self._before_close is not None:
+                    self._before_close()
+                self._backend.close()
 
 
 def _checked(schema: object) -> Schema:

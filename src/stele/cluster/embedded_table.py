@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
 from stele.client.backend import TabletInfo, Visibility
 from stele.coordination.records import LeaseRecord
+from stele.env.interrupts import Uninterrupted, is_main_thread
 from stele.errors import Conflict, InvalidArgument, NotFound
 from stele.model.mutations import MutationBatch
 from stele.model.numbered_writes import LastWrite, NumberedWrite
@@ -47,6 +48,9 @@ if TYPE_CHECKING:
     from stele.cluster.embedded import EmbeddedBackend
 
 T = TypeVar("T")
+
+NO_SHIELD = nullcontext()
+"""For threads that no interrupt comes to."""
 
 LAYOUT_TRIES_MAX = 100
 """Layout changes that collide with others are planned again this often."""
@@ -95,9 +99,11 @@ class EmbeddedTable:
         is_first: bool = False,
     ) -> PendingCommit | KnownCommit:
         self._backend.check_open()
-        return self._engine.apply(
-            self._state.id, mutations, max_txn=max_txn, identity=identity, is_first=is_first
-        )
+        shield = Uninterrupted() if is_main_thread() else NO_SHIELD
+        with shield:  # a commit is in memory and in the log's queue, or in neither
+            return self._engine.apply(
+                self._state.id, mutations, max_txn=max_txn, identity=identity, is_first=is_first
+            )
 
     def read_row(
         self, row: bytes, spec: CellSpec, visibility: Visibility = Visibility.DURABLE

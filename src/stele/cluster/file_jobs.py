@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from stele.cluster.turns import Turn
+from stele.env.interrupts import Uninterrupted
 from stele.errors import SteleError
 from stele.storage.references import Reference
 from stele.tablet.config import TabletConfig
@@ -95,7 +96,11 @@ class FileJobs:
             errors.append(error)
             over.set()
 
-        if start(ended) or self._start_when_free(state, lambda: start(ended), busy, turn):
+        def begun() -> bool:
+            with Uninterrupted():  # a job that is marked as running runs
+                return start(ended)
+
+        if begun() or self._start_when_free(state, begun, busy, turn):
             if not over.wait(None if turn is None else turn.left_s):
                 assert turn is not None
                 raise turn.late("a flush has been under way")

@@ -33,6 +33,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
+from stele.env.interrupts import Uninterrupted, is_main_thread
 from stele.errors import DeadlineExceeded, OutOfSpace, SteleError, StorageFailed
 from stele.storage.log_parts import Commit
 from stele.storage.log_queue import GROUP_BYTES_MAX, Gate, LogQueue, QueueState, Ticket
@@ -169,8 +170,18 @@ class GroupCommit:
         """Return when the commit is durable, or raise why it is not.
 
         ``DeadlineExceeded`` says nothing about the outcome. A thread that leads finishes its entry
-        before it looks at the time. Only one thread may wait for a ticket.
+        before it looks at the time. Only one thread may wait for a ticket. An interrupt from the
+        keyboard is heard at the end: nobody else writes what a leader leaves behind.
         """
+        if is_main_thread():
+            with Uninterrupted():
+                self._wait(ticket, timeout_us)
+        else:
+            self._wait(ticket, timeout_us)
+        if ticket.error is not None:
+            raise copy(ticket.error) from ticket.error
+
+    def _wait(self, ticket: Ticket, timeout_us: int | None) -> None:
         gate = None
         with self._lock:
             assert ticket.gate is None, "somebody waits for this ticket already"
@@ -185,8 +196,6 @@ class GroupCommit:
             ticket.gate = None
         while not ticket.done:
             self._lead(ticket)
-        if ticket.error is not None:
-            raise copy(ticket.error) from ticket.error
 
     def _wait_behind(self, gate: threading.Lock, ticket: Ticket, timeout_us: int | None) -> None:
         """Block until the ticket is done or the lead is ours."""

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from stele.env.interrupts import Uninterrupted
 from stele.env.ports import Clock, FileSystem, Random, Tasks
 from stele.errors import OutOfSpace, SteleError, TableNotFound, Throttled
 from stele.model.clock import HybridClock
@@ -376,8 +377,9 @@ class Engine:
             answers.append(answer)
             done.set()
 
-        self.change(state, change, answered, schema=schema, shown=shown)
-        done.wait()
+        with Uninterrupted():  # nobody else would carry on with what is begun here
+            self.change(state, change, answered, schema=schema, shown=shown)
+            done.wait()
         if isinstance(answers[0], SteleError):
             raise answers[0]
         return answers[0]

@@ -1,0 +1,94 @@
+"""An interrupt waits for what must not be torn, and no longer."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from types import FrameType
+
+import pytest
+
+from stele.env.interrupts import Uninterrupted, is_main_thread
+
+
+@pytest.fixture(autouse=True)
+def usual_handler() -> Iterator[None]:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_an_interrupt_comes_when_all_is_done() -> None:
+    done = False
+
+    def work() -> None:
+        nonlocal done
+        with Uninterrupted():
+            signal.raise_signal(signal.SIGINT)
+            with Uninterrupted():
+                signal.raise_signal(signal.SIGINT)
+            done = True
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert done
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_without_an_interrupt_nothing_happens() -> None:
+    with Uninterrupted():
+        pass
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_an_error_passes_and_an_interrupt_tells_of_it() -> None:
+    def work() -> None:
+        with Uninterrupted():
+            raise ValueError("wrong")
+
+    with pytest.raises(ValueError, match="wrong"):
+        work()
+
+    def interrupted_work() -> None:
+        with Uninterrupted():
+            signal.raise_signal(signal.SIGINT)
+            raise ValueError("wrong")
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        interrupted_work()
+    assert isinstance(caught.value.__context__, ValueError)
+
+
+def test_a_programs_own_handler_is_told() -> None:
+    told: list[int] = []
+
+    def handler(number: int, _frame: FrameType | None) -> None:
+        told.append(number)
+
+    signal.signal(signal.SIGINT, handler)
+    with Uninterrupted():
+        signal.raise_signal(signal.SIGINT)
+        assert told == []
+    assert told == [signal.SIGINT]
+
+
+def test_who_ignores_interrupts_goes_on_to() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with Uninterrupted():
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+        signal.raise_signal(signal.SIGINT)
+
+
+def test_other_threads_have_no_signals() -> None:
+    seen: list[bool] = []
+
+    def work() -> None:
+        with Uninterrupted():
+            seen.append(is_main_thread())
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert seen == [False]
+    assert is_main_thread()
