@@ -15,8 +15,9 @@ from stele.cli.tables import (
     chosen_rows,
     open_database,
     positive,
+    read_moment,
 )
-from stele.cli.values import from_bytes, moment, plain, word
+from stele.cli.values import from_bytes, plain, word
 from stele.errors import SteleError
 from stele.model.columns import Column
 from stele.model.schema import Schema
@@ -34,15 +35,14 @@ def configure(parser: ArgumentParser) -> None:
 
 def add_range(parser: ArgumentParser) -> None:
     """From when to when, and how it is told."""
-    what = "a txn, a time in ISO form, or a snapshot's name"
+    what = "a snapshot's name, a txn, or a time in ISO form"
     parser.add_argument(
         "--since",
         metavar="WHEN",
-        type=moment,
-        default=0,
+        default="0",
         help=f"tell what came after: {what} (default: all that is there is new)",
     )
-    parser.add_argument("--until", metavar="WHEN", type=moment, help=f"and not after: {what}")
+    parser.add_argument("--until", metavar="WHEN", help=f"and not after: {what}")
     parser.add_argument(
         "--mode",
         choices=CHANGE_MODES,
@@ -57,8 +57,8 @@ def run(arguments: Namespace, output: Output) -> int:
         table = database.table(arguments.table)
         rows, prefix = chosen_rows(table, arguments)
         with table.changes(
-            arguments.since,
-            arguments.until,
+            read_moment(table, arguments.since),
+            read_moment(table, arguments.until),
             rows=rows,
             prefix=prefix,
             columns=arguments.columns,

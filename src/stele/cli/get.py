@@ -6,7 +6,15 @@ from argparse import ArgumentParser, Namespace
 
 from stele.cli import exit_codes
 from stele.cli.output import Output
-from stele.cli.tables import add_key, add_reading, add_table, open_database, positive, show_row
+from stele.cli.tables import (
+    add_key,
+    add_reading,
+    add_table,
+    open_database,
+    positive,
+    read_moment,
+    show_row,
+)
 from stele.cli.values import read_key
 from stele.errors import NotFound
 
@@ -27,7 +35,8 @@ def run(arguments: Namespace, output: Output) -> int:
         table = database.table(arguments.table)
         key = read_key(arguments.key, table.schema.key)
         versions = arguments.versions
-        row = table.get(key, arguments.columns, versions=versions or 1, at=arguments.at)
+        at = read_moment(table, arguments.at)
+        row = table.get(key, arguments.columns, versions=versions or 1, at=at)
         if row is None:
             raise NotFound(f"table {arguments.table!r} has no cells of row {arguments.key!r}")
         show_row(row, output, all_cells=versions is not None)

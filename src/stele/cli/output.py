@@ -7,6 +7,7 @@ carries a complaint. A JSON problem is ``{"error": …, "message": …, "exit_co
 from __future__ import annotations
 
 from collections.abc import Sequence
+from io import TextIOWrapper
 from typing import TextIO
 
 from stele.cli.exit_codes import exit_code_of
@@ -24,14 +25,18 @@ class Output:
         self._stdout = stdout
         self._stderr = stderr
         self.as_json = as_json
+        for stream in (stdout, stderr):
+            if isinstance(stream, TextIOWrapper):  # a terminal may have no letter for some value
+                stream.reconfigure(errors="backslashreplace")
 
     def result(self, value: object, text: str) -> None:
         """Print a result: the value for a program, or the text that says the same to a person."""
-        print(_json(value) if self.as_json else text, file=self._stdout)
+        print(_json(value, self._stdout) if self.as_json else text, file=self._stdout)
 
     def record(self, value: object, text: str) -> None:
         """Print one of many results: a program gets each as one line of JSON."""
-        print(_json(value, indent=None) if self.as_json else text, file=self._stdout)
+        line = _json(value, self._stdout, indent=None) if self.as_json else text
+        print(line, file=self._stdout)
 
     def progress(self, text: str) -> None:
         """Say how far something has come; programs are told the result."""
@@ -47,7 +52,8 @@ class Output:
         code = exit_code_of(error)
         kind = type(error).__name__
         if self.as_json:
-            line = _json({"error": kind, "message": str(error), "exit_code": code})
+            told = {"error": kind, "message": str(error), "exit_code": code}
+            line = _json(told, self._stderr)
         else:
             line = f"stele: {_sentence(error)}"
         print(line, file=self._stderr)
@@ -68,7 +74,9 @@ def _sentence(error: SteleError) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
-def _json(value: object, indent: int | None = 2) -> str:
+def _json(value: object, stream: TextIO | None, indent: int | None = 2) -> str:
     import json  # only when asked for: help and text answers do without
 
-    return json.dumps(value, indent=indent, ensure_ascii=False)
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    escapes = encoding.lower() not in ("utf-8", "utf8")  # JSON has its own way to say any letter
+    return json.dumps(value, indent=indent, ensure_ascii=escapes)

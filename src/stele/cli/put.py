@@ -35,6 +35,8 @@ def run(arguments: Namespace, output: Output) -> int:
             if not equals:
                 raise InvalidArgument(f"{text!r} is not COLUMN=VALUE, such as info:age=36")
             column = Column.parse(to_bytes(name))
+            if column in values:
+                raise InvalidArgument(f"column {name!r} is given twice")
             values[column] = read_cell(value, schema.typed_column(column), name)
         key = read_key(arguments.key, schema.key)
         txn = table.put(key, values, timestamp=arguments.timestamp)

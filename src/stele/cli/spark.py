@@ -16,13 +16,15 @@ from stele.cli.spark_load import configure_import, configure_load, import_files,
 from stele.cli.spark_recover import configure_recover, recover
 from stele.cli.spark_write import configure_delete, configure_write, delete, write
 from stele.cli.tables import (
+    add_at,
     add_database,
     add_reading,
     database_path,
     open_database,
     positive,
+    read_moment,
 )
-from stele.cli.values import moment, plain, word
+from stele.cli.values import plain, word
 from stele.client.database import Database
 from stele.errors import Corruption, InvalidArgument
 
@@ -48,7 +50,11 @@ def run(arguments: Namespace, output: Output) -> int:
         with own_session(arguments) as session:
             OFFLINE_JOBS[arguments.job][0](session, path, arguments, output)
     else:
-        with open_database(arguments) as database, own_session(arguments) as session:
+        create = arguments.job == "restore"
+        with (
+            open_database(arguments, create=create) as database,
+            own_session(arguments) as session,
+        ):
             JOBS[arguments.job][0](session, database, arguments, output)
     return exit_codes.DONE
 
@@ -110,16 +116,17 @@ def export(session: Any, database: Database, arguments: Namespace, output: Outpu
     """Write a table in any format of Spark's."""
     from stele import spark as ss
 
+    table = database.table(arguments.table)
     done = ss.export(
         session,
-        database.table(arguments.table),
+        table,
         arguments.path,
         format=arguments.format,
         mode="overwrite" if arguments.overwrite else "error",
         binary=arguments.binary,
         options=dict(_option(text) for text in arguments.option),
         columns=arguments.columns,
-        at=arguments.at,
+        at=read_moment(table, arguments.at),
         shape=arguments.shape,
         versions=arguments.versions if arguments.shape == "cells" else 1,
     )
@@ -147,13 +154,14 @@ def backup(session: Any, database: Database, arguments: Namespace, output: Outpu
     from stele import spark as ss
 
     table = database.table(arguments.table)
-    done = ss.backup(session, table, arguments.path, at=arguments.at)
+    at = read_moment(table, arguments.at)
+    done = ss.backup(session, table, arguments.path, at=at)
     written = {"path": done.path, "txn": done.txn, "files": done.files, "bytes": done.size_bytes}
     output.result(written, f"{done.files} files, {done.size_bytes} bytes in {done.path}")
 
 
 def restore(session: Any, database: Database, arguments: Namespace, output: Output) -> None:
-    """Make a new table of a backup."""
+    """Make a new table of a backup, and the database if there is none."""
     from stele import spark as ss
 
     done = ss.restore(session, arguments.path, database, arguments.table)
@@ -164,9 +172,7 @@ def restore(session: Any, database: Database, arguments: Namespace, output: Outp
 def _configure_backup(parser: ArgumentParser) -> None:
     parser.add_argument("table", metavar="TABLE", help="the name of a table")
     parser.add_argument("path", metavar="PATH", help="a new directory that all executors see")
-    parser.add_argument(
-        "--at", metavar="WHEN", type=moment, help="a txn, a time in ISO form, or a snapshot's name"
-    )
+    add_at(parser)
 
 
 def _configure_restore(parser: ArgumentParser) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from stele.cli.changes import add_range
 from stele.cli.output import Output
-from stele.cli.tables import add_columns
+from stele.cli.tables import add_columns, read_moment
 from stele.client.database import Database
 from stele.client.times import read_txn
 
@@ -20,11 +20,11 @@ def changes(session: Any, database: Database, arguments: Namespace, output: Outp
     rule = check_export(arguments.format, "error", None)
     table = database.table(arguments.table)
     backend = table.core.backend
-    until = read_txn(backend, arguments.until) or backend.look_for_changes(0)[0]
+    until = read_txn(backend, read_moment(table, arguments.until)) or backend.look_for_changes(0)[0]
     frame = ss.changes(
         session,
         table,
-        since=arguments.since,
+        since=read_moment(table, arguments.since),
         until=until,
         columns=arguments.columns,
         shape=arguments.shape,

@@ -12,7 +12,10 @@ from stele.cli.values import from_bytes, moment, plain, read_key, to_bytes, word
 from stele.client.database import Database
 from stele.client.scan import Scan
 from stele.client.table import Table
+from stele.client.times import At
 from stele.cluster import attach
+from stele.cluster.root_of_trust import has_root
+from stele.env.posix import PosixFileSystem
 from stele.errors import InvalidArgument, NotFound
 from stele.model.row import Row
 
@@ -45,8 +48,13 @@ def add_key(parser: ArgumentParser) -> None:
 def add_reading(parser: ArgumentParser) -> None:
     """What all reads can be asked for."""
     add_columns(parser)
+    add_at(parser)
+
+
+def add_at(parser: ArgumentParser) -> None:
+    """When to read."""
     parser.add_argument(
-        "--at", metavar="WHEN", type=moment, help="a txn, a time in ISO form, or a snapshot's name"
+        "--at", metavar="WHEN", help="a snapshot's name, a txn, or a time in ISO form"
     )
 
 
@@ -83,7 +91,7 @@ def database_path(arguments: Namespace, *, create: bool = False) -> Path:
     path = Path(arguments.db)
     if path.exists() and not path.is_dir():
         raise InvalidArgument(f"{path} is not a directory")
-    if not create and not path.is_dir():
+    if not create and not (path.is_dir() and has_root(PosixFileSystem(path))):
         raise NotFound(f"there is no database in {path}; 'stele table create' makes one")
     return path
 
@@ -99,7 +107,13 @@ def open_database(arguments: Namespace, *, create: bool = False) -> Database:
 def scan_rows(table: Table, arguments: Namespace, **options: Any) -> Scan:
     """The scan that the arguments of :func:`add_rows` and :func:`add_reading` describe."""
     rows, prefix = chosen_rows(table, arguments)
-    return table.scan(rows, arguments.columns, prefix=prefix, at=arguments.at, **options)
+    at = read_moment(table, arguments.at)
+    return table.scan(rows, arguments.columns, prefix=prefix, at=at, **options)
+
+
+def read_moment(table: Table, text: str | None) -> At:
+    """When a word means: the table's snapshot of that name, or else a txn or a time."""
+    return text if text is None or text in table.snapshots() else moment(text)
 
 
 def chosen_rows(table: Table, arguments: Namespace) -> tuple[object, object]:

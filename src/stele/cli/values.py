@@ -32,13 +32,21 @@ def to_bytes(text: str) -> bytes:
     (b'a\xffb', True)
     """
     first, *rest = _ESCAPE.split(text)
-    data = first.encode()
+    data = _encoded(first)
     for escape, part in zip(rest[::2], rest[1::2], strict=True):
         if escape is None:
             raise InvalidArgument(rf"{text!r}: a backslash is written \\ and a byte \xff")
         data += b"\\" if escape == "\\" else bytes([int(escape[1:], 16)])
-        data += part.encode()
+        data += _encoded(part)
     return data
+
+
+def _encoded(text: str) -> bytes:
+    """UTF-8, and as they were the bytes of a command line that are none."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError as error:
+        raise InvalidArgument(f"{text!r:.80} has no encoding in UTF-8") from error
 
 
 def from_bytes(data: bytes) -> str:
@@ -102,11 +110,13 @@ def read_key(text: str, codec: KeyCodec) -> Any:
         return read_value(text, codec.parts[0].type_name, "key")
     try:
         words = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         words = None
-    if not isinstance(words, list):
-        names = ", ".join(codec.names)
-        raise InvalidArgument(f"key {text!r}: write a JSON array of {names}")
+    names = ", ".join(codec.names)
+    if not isinstance(words, list) or not all(isinstance(word, str | int) for word in words):
+        raise InvalidArgument(f"key {text!r:.200}: write a JSON array of {names}")
+    if len(words) > len(codec.parts):
+        raise InvalidArgument(f"key {text!r:.200} has more parts than {names}")
     return tuple(
         read_value(str(word), part.type_name, f"part {part.name!r} of the key")
         for part, word in zip(codec.parts, words, strict=False)
@@ -136,7 +146,7 @@ def word(value: Any) -> str:
 
 def moment(text: str) -> int | datetime.datetime | str:
     """``--at``: a txn, a time in ISO form (UTC if it names no zone), or the name of a snapshot."""
-    if re.fullmatch(r"[0-9]+", text):
+    if re.fullmatch(r"[0-9]{1,30}", text):
         return int(text)
     try:
         time = datetime.datetime.fromisoformat(text)

@@ -18,27 +18,49 @@ from stele.errors import AlreadyExists
 ROUNDS = 15
 """Interrupts for each kind of work, at moments that no two rounds share."""
 
-Work = Callable[[Table, int], object]
-
-WORK: dict[str, Work] = {
-    "put": lambda table, n: table.put(b"p%d" % n, {"f:q": b"1"}),
-    "increment": lambda table, _: table.increment(b"counter", "f:c"),
-    "flush": lambda table, n: (table.put(b"f%d" % n, {"f:q": b"1"}), table.flush()),
-    "split": lambda table, _: (table.split(b"m"), table.join(b"m")),
-    "snapshot": lambda table, n: (table.snapshot(f"s{n}"), table.drop_snapshot(f"s{n}")),
-    "compact": lambda table, n: (table.put(b"c%d" % n, {"f:q": b"1"}), table.compact()),
-}
+Work = Callable[[Table, int], None]
 
 
-@pytest.mark.parametrize("name", WORK)
-def test_an_interrupt_ends_the_work_and_nothing_else(name: str, tmp_path: Path) -> None:
+def put(table: Table, number: int) -> None:
+    table.put(b"p%d" % number, {"f:q": b"1"})
+
+
+def increment(table: Table, _number: int) -> None:
+    table.increment(b"counter", "f:c")
+
+
+def flush(table: Table, number: int) -> None:
+    put(table, number)
+    table.flush()
+
+
+def compact(table: Table, number: int) -> None:
+    put(table, number)
+    table.compact()
+
+
+def split(table: Table, _number: int) -> None:
+    table.split(b"m")
+    table.join(b"m")
+
+
+def snapshot(table: Table, number: int) -> None:
+    table.snapshot(f"s{number}")
+    table.drop_snapshot(f"s{number}")
+
+
+WORK: tuple[Work, ...] = (put, increment, flush, compact, split, snapshot)
+
+
+@pytest.mark.parametrize("work", WORK)
+def test_an_interrupt_ends_the_work_and_nothing_else(work: Work, tmp_path: Path) -> None:
     with stele.open(tmp_path / "db") as db:
         table = db.create_table("t")
         for round_number in range(ROUNDS):
             delay_s = 0.003 + 0.0017 * round_number
             timer = threading.Timer(delay_s, os.kill, (os.getpid(), signal.SIGINT))
             with pytest.raises(KeyboardInterrupt):
-                until_interrupted(WORK[name], table, timer)
+                until_interrupted(work, table, timer)
             table.put(b"after", {"f:q": b"%d" % round_number})
         assert db.status()["error"] is None
         assert table.get(b"after")["f:q"] == b"%d" % (ROUNDS - 1)  # type: ignore[index]

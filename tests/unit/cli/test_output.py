@@ -67,3 +67,15 @@ def test_closed_streams_are_no_trouble() -> None:
 def test_columns_are_aligned_and_have_no_trailing_space() -> None:
     rows = [("a", "bb", "c"), ("aaa", "b", "")]
     assert columns(rows) == "a    bb  c\naaa  b"
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "iso-8859-1", "utf-8"])
+def test_every_value_can_be_shown_on_every_terminal(encoding: str) -> None:
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, encoding=encoding)
+    Output(stream, None).result(None, "größe 😀 \udcff")
+    Output(stream, None, as_json=True).record({"größe": "😀 \udcff"}, "")
+    stream.flush()
+    text, line = raw.getvalue().decode(encoding).splitlines()
+    assert "e " in text
+    assert json.loads(line) == {"größe": "😀 \udcff"}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from tests.unit.cli.tables_cli import Shell
@@ -30,7 +32,17 @@ def test_a_timestamp_can_be_given(shell: Shell) -> None:
         (["eve", "info:age=x"], "'info:age'"),
         (["eve", "age=3"], "colon"),
         (["", "info:age=3"], "row key"),
+        (["eve", "info:age=3", "info:age=4"], "given twice"),
     ],
 )
 def test_mistakes_are_sentences(shell: Shell, words: list[str], told: str) -> None:
     assert told in shell.refused(2, "put", "users", *words)
+
+
+def test_a_key_and_a_column_may_be_any_bytes(shell: Shell) -> None:
+    odd = os.fsdecode(b"k\xff")
+    shell.text("put", "users", odd, f"info:{odd}={odd}")
+    assert shell.json("get", "users", odd) == {
+        "row": r"k\xff",
+        "columns": {r"info:k\xff": r"k\xff"},
+    }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import stele
 from tests.unit.cli.tables_cli import Shell
 
 
@@ -28,6 +29,18 @@ def test_the_past_can_be_scanned(shell: Shell) -> None:
     shell.text("delete", "users", "eve")
     assert len(shell.lines("scan", "users", "--at", str(txn))) == 3
     assert len(shell.lines("scan", "users")) == 2
+
+
+def test_a_snapshot_that_is_named_like_a_time_is_found(shell: Shell) -> None:
+    with stele.open(shell.database) as db:
+        db.table("users").snapshot("2024-05-01")
+    shell.text("delete", "users", "ada")
+    assert len(shell.lines("scan", "users", "--at", "2024-05-01")) == 2
+    assert shell.json("count", "users", "--at", "2024-05-01") == {"rows": 2}
+    assert shell.json("get", "users", "ada", "--at", "2024-05-01")["row"] == "ada"
+    told = shell.lines("changes", "users", "--since", "2024-05-01")
+    assert {line["type"] for line in told[:-1]} == {"delete"}
+    assert shell.lines("scan", "users", "--at", "2024-05-02") == []
 
 
 def test_rows_are_readable(shell: Shell) -> None:

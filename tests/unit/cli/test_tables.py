@@ -26,6 +26,13 @@ def test_a_database_is_named_and_exists(tmp_path: Path) -> None:
         assert database.tables() == []
 
 
+def test_a_directory_without_a_database_is_left_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "letter.txt").touch()
+    with pytest.raises(NotFound, match="no database"):
+        open_database(Namespace(db=str(tmp_path)))
+    assert [path.name for path in tmp_path.iterdir()] == ["letter.txt"]
+
+
 @pytest.mark.parametrize("text", ["0", "-1", "x", ""])
 def test_positive_numbers_only(text: str) -> None:
     with pytest.raises(ArgumentTypeError, match="number from 1"):

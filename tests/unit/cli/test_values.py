@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import os
 import uuid
 
 import pytest
@@ -36,6 +37,12 @@ def test_every_byte_string_has_a_word(data: bytes) -> None:
 def test_a_wrong_escape_is_refused(text: str) -> None:
     with pytest.raises(InvalidArgument, match="backslash"):
         to_bytes(text)
+
+
+def test_bytes_of_a_command_line_that_are_no_text_stay_what_they_are() -> None:
+    assert to_bytes(os.fsdecode(b"a\xff\xc3")) == b"a\xff\xc3"
+    with pytest.raises(InvalidArgument, match="UTF-8"):
+        to_bytes("\ud800")
 
 
 @pytest.mark.parametrize(
@@ -71,9 +78,11 @@ def test_cells_and_keys_follow_the_schema() -> None:
     codec = KeyCodec.parse([("a", "string"), ("b", "int8")])
     assert read_key('["x", 3]', codec) == ("x", 3)
     assert read_key('["x"]', codec) == ("x",)
-    for wrong in ("x", "{}", '"x"'):
+    for wrong in ("x", "{}", '"x"', "[null, 3]", '[["x"], 3]', "[1.5, 3]", "[" * 100_000):
         with pytest.raises(InvalidArgument, match="JSON array"):
             read_key(wrong, codec)
+    with pytest.raises(InvalidArgument, match="more parts"):
+        read_key('["x", 3, "y"]', codec)
 
 
 @pytest.mark.parametrize(
@@ -101,3 +110,4 @@ def test_moments() -> None:
     assert moment("2024-05-01") == datetime.datetime(2024, 5, 1, tzinfo=datetime.UTC)
     assert moment("2024-05-01T00:00+02:00").utcoffset() == datetime.timedelta(hours=2)  # type: ignore[union-attr]
     assert moment("before") == "before"
+    assert moment("9" * 5_000) == "9" * 5_000, "no txn, and no reason to fail"
