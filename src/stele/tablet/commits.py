@@ -191,22 +191,36 @@ def prepare(
         for family in batch.column("family").dictionary.to_pylist():
             families[family]
         return BatchCommit(_traced(batch, identity))
-    request = None if trusted else _checked(mutations, families.schema)
+    request = None if trusted else _checked(mutations, families)
     if not mutations.num_rows:
         raise InvalidCells("a batch has at least one mutation")
+    if trusted:
+        check_families(mutations, families)
     if identity is None:
         return BatchCommit(mutations, request)
     return BatchCommit(_traced(mutations, identity))
 
 
-def _checked(batch: pa.RecordBatch, schema: Schema) -> Block:
+def _checked(batch: pa.RecordBatch, families: FamilyNames) -> Block:
     """A batch from outside; puts in order pass quickly, and the model judges the others."""
     check_structure(batch, MUTATIONS)
-    request = request_block(batch)
-    families = plain_families(request)
-    if families is None or not all(_is_ordinary(name, schema) for name in families):
+    request, schema = request_block(batch), families.schema
+    plain = plain_families(request)
+    if plain is None or not all(_is_ordinary(name, schema) for name in plain):
         validate_mutations(batch, schema, order_check=first_disorder)
+        check_families(batch, families)
+    else:
+        for name in plain:
+            families[name]
     return request
+
+
+def check_families(batch: pa.RecordBatch, families: FamilyNames) -> None:
+    """Look up the families that mutations are of; a dictionary may have others too."""
+    column = batch.column(1)
+    used = np.unique(column.indices.to_numpy()).tolist()
+    for name in column.dictionary.take(pa.array(used, pa.int16())).to_pylist():
+        families[name]
 
 
 def _is_ordinary(family: str, schema: Schema) -> bool:

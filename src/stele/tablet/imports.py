@@ -178,6 +178,7 @@ class Imports:
                         f"family {family!r} of {info.name} is in no group of table "
                         f"{state.name!r}: it was altered while the job ran"
                     )
+                state.layout.families[family]  # the table can have so many
         groups = {group.name: schema.column_set(group) for group in schema.groups}
         return into_groups(tuple(Reference(info) for info in files), groups)
 

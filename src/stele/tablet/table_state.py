@@ -11,7 +11,7 @@ The engine's lock guards everything that changes here. Readers take a :class:`Ta
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from functools import cached_property
 
 from stele.errors import SteleError
@@ -43,9 +43,18 @@ class TableLayout:
     """What point reads have made of tablets, by tablet and groups. It goes with the layout, and
     with it the files and the memory that it refers to."""
 
-    def __post_init__(self) -> None:
+    before: InitVar[FamilyNames | None] = None
+    """Of the layout before."""
+
+    def __post_init__(self, before: FamilyNames | None) -> None:
         object.__setattr__(self, "served", self.schema.served)
-        object.__setattr__(self, "families", FamilyNames(self.schema))
+        names = FamilyNames(self.schema, self._families()) if before is None else before
+        object.__setattr__(self, "families", names.under(self.schema))
+
+    def _families(self) -> set[str]:
+        """The families that are in files."""
+        references = (ref for config in self.tablets for ref in config.all_references)
+        return {family for reference in references for family in reference.file.summary.families}
 
     @cached_property
     def sources_max(self) -> int:
@@ -132,7 +141,8 @@ class TableState:
         changed = {config.id for config in (*edit.removed, *edit.written)}
         known = self.layout.indexes.copy().items()  # reads add to it
         kept = {key: one for key, one in known if key[0] not in changed}
-        self.layout = TableLayout(schema or self.layout.schema, tablets, kept)
+        names = self.layout.families
+        self.layout = TableLayout(schema or self.layout.schema, tablets, kept, names)
         return tuple(_events(before, edit))
 
     def _carry_rings(self, edit: ConfigEdit) -> None:

@@ -1,16 +1,15 @@
-"""Names of families: checked once, remembered within a bound."""
+"""Names of families: checked once, and not too many."""
 
 from __future__ import annotations
 
 import pytest
 
-from stele.errors import InvalidCells
+from stele.errors import InvalidCells, LimitExceeded
 from stele.model.cells import ROW_ERASURE_FAMILY
 from stele.model.columns import HIDDEN_FAMILIES
 from stele.model.groups import Group
-from stele.model.limits import FAMILIES_MAX
 from stele.model.schema import Schema
-from stele.tablet.families import FamilyNames
+from stele.tablet.families import TABLE_FAMILIES_MAX, FamilyNames
 
 
 def test_what_the_schema_takes_is_encoded_and_what_it_does_not_is_refused() -> None:
@@ -25,8 +24,25 @@ def test_what_the_schema_takes_is_encoded_and_what_it_does_not_is_refused() -> N
             names["other"]
 
 
-def test_a_wildcard_takes_more_than_is_remembered() -> None:
-    names = FamilyNames(Schema([Group("all")]))
-    for number in range(FAMILIES_MAX + 50):
+def test_a_table_has_so_many_families() -> None:
+    names = FamilyNames(Schema([Group("all")]), ["old", ROW_ERASURE_FAMILY, *HIDDEN_FAMILIES])
+    for number in range(TABLE_FAMILIES_MAX - 1):
         assert names[f"f{number}"] == b"f%d" % number
-    assert len(names) == FAMILIES_MAX
+    for _ in range(2):
+        with pytest.raises(LimitExceeded, match=f"'new' .* has {TABLE_FAMILIES_MAX} families"):
+            names["new"]
+    for family in ("old", "f0", ROW_ERASURE_FAMILY, *HIDDEN_FAMILIES):
+        assert names[family] == family.encode()
+
+
+def test_another_schema_does_not_forget_the_families() -> None:
+    names = FamilyNames(Schema([Group("all")]))
+    assert names["a"]
+    assert names.under(names.schema) is names
+    other = names.under(Schema([Group("one", families=["b"]), Group("rest")]))
+    for number in range(TABLE_FAMILIES_MAX - 1):
+        assert other[f"f{number}"]
+    assert other["a"]
+    for each in (names, other):
+        with pytest.raises(LimitExceeded):
+            each["new"]

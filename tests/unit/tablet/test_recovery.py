@@ -6,6 +6,7 @@ import pytest
 
 from stele.env.failpoints import SimulatedCrash, armed, crash
 from stele.env.memory_fs import MemoryFileSystem
+from stele.errors import LimitExceeded
 from stele.kernels.block import Block
 from stele.model.cells import Cell, batch_to_cells
 from stele.model.column_set import ALL_COLUMNS, ColumnSet
@@ -18,6 +19,7 @@ from stele.storage.references import FlushMark, Reference
 from stele.tablet import recovery
 from stele.tablet.config import TabletConfig
 from stele.tablet.engine import Engine
+from stele.tablet.families import TABLE_FAMILIES_MAX
 from stele.tablet.fragment_store import FRAGMENT_DIRECTORY, FragmentStore
 from stele.tablet.recovery import (
     AFTER_FRAGMENTS,
@@ -228,3 +230,25 @@ def test_a_timestamp_that_the_txn_happened_to_have_is_recovered_as_one_version(
         table.flush()
     again = reopened(backend)
     assert scan(again.table("t"), versions=None) == before
+
+
+@pytest.mark.parametrize("flushes", [False, True])
+def test_a_table_with_all_the_families_it_can_have_is_read_flushed_and_recovered(
+    flushes: bool,
+) -> None:
+    backend = open_backend(memory_world())
+    table = backend.create_table("t", ONE_GROUP)
+    for number in range(TABLE_FAMILIES_MAX):
+        table.apply(puts((b"r", f"f{number}", b"")), identity=(b"client", number)).wait()
+    batch = MutationBatch()
+    batch.erase_row(b"other")
+    table.apply(batch).wait()
+    if flushes:
+        table.flush()
+    for _ in range(2):
+        table = backend.table("t")
+        assert len(scan(table)) == TABLE_FAMILIES_MAX
+        for one_more in (puts((b"r", "new", b"")), puts((b"r", "new", b"")).to_arrow()):
+            with pytest.raises(LimitExceeded, match="one too many"):
+                table.apply(one_more)
+        backend = reopened(backend)
