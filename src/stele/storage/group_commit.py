@@ -3,7 +3,7 @@
 Whoever finds the log idle leads: it writes everything that waits as one entry, syncs, wakes those
 whose commits are in it, and hands the lead to the first of those who came meanwhile. No thread of
 its own, so a lone writer pays one sync and no hand-over; under load each sync carries everything
-that arrived during the one before.
+that arrived during the one before, and those who come back from it (``stele.storage.gathering``).
 
 There are two ways to use it, and they mix:
 
@@ -35,6 +35,7 @@ from typing import NamedTuple
 
 from stele.env.interrupts import Uninterrupted, is_main_thread
 from stele.errors import DeadlineExceeded, OutOfSpace, SteleError, StorageFailed
+from stele.storage.gathering import Gathering
 from stele.storage.log_parts import Commit
 from stele.storage.log_queue import GROUP_BYTES_MAX, Gate, LogQueue, QueueState, Ticket
 from stele.storage.log_segments import FileFacts, FileLedger, Written
@@ -106,6 +107,7 @@ class GroupCommit:
         self._lock = threading.Lock()
         """Guards all below. Never held during I/O or callbacks."""
         self._queue = LogQueue(group_bytes_max)
+        self._gathering = Gathering(self._lock)
         self._ledger = FileLedger()
         self._budget = MemoryBudget(queue_bytes_max)
         self._led = False
@@ -156,6 +158,7 @@ class GroupCommit:
         """Queue a commit that its caller is about to wait for; see :meth:`append`."""
         with self._lock:
             self._queue.push(ticket)
+            self._gathering.arrived(len(self._queue))
 
     def then(self, ticket: Ticket, callback: Callable[[Ticket], None]) -> bool:
         """Call back when a ticket is done; False, and no call, if it is already."""
@@ -194,6 +197,8 @@ class GroupCommit:
         if gate is not None:
             self._wait_behind(gate, ticket, timeout_us)
             ticket.gate = None
+        if not ticket.done:
+            self._gather()
         while not ticket.done:
             self._lead(ticket)
 
@@ -208,6 +213,16 @@ class GroupCommit:
             raise DeadlineExceeded(f"commit {ticket.txn} was not durable in time")
         if ticket.successor is not None:
             ticket.successor.release()
+
+    def _gather(self) -> None:
+        """Let those come first who come back from the entry before. The lead is ours."""
+        try:
+            self._gathering.wait(self._queue.__len__)
+        except BaseException:
+            with self._lock:
+                following = self._choose_leader(may_lead=False)
+            self._wake((), following)
+            raise
 
     def _is_reached(self, ticket: Ticket) -> bool:
         """Whether the gate was about to open when the time was over; if not, nobody opens it."""
@@ -352,6 +367,7 @@ class GroupCommit:
         """What comes after a settled group. The lock is held."""
         blocked = [ticket for ticket in group if ticket.gate is not None]
         heads = _chained(blocked, WAKE_CHAINS) if blocked else []
+        self._gathering.expect(len(self._queue) + len(blocked) + (own is not None))
         if own is not None and not own.done:
             return _Following(_Lead.OURS, heads)
         following = self._choose_leader(may_lead=own is None)
