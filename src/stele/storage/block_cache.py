@@ -231,7 +231,7 @@ class BlockCache:
             if flight is None:
                 flight = self._flights[slot] = _Flight()
         if not mine:
-            return _wait_for(flight)
+            return _wait_for(flight) or self.load(fragment, group)
         try:
             flight.block = fragment.load(group)
             self._loads.add()
@@ -331,9 +331,9 @@ class BlockCache:
             self._ghosts.popitem(last=False)
 
 
-def _wait_for(flight: _Flight) -> Block:
+def _wait_for(flight: _Flight) -> Block | None:
+    """What somebody else has loaded; ``None`` if that one was interrupted, which is not for us."""
     flight.landed.wait()
-    if flight.error is not None:
+    if isinstance(flight.error, Exception):
         raise flight.error
-    assert flight.block is not None
     return flight.block

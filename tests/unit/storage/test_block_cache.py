@@ -418,3 +418,28 @@ class CacheMachine(RuleBasedStateMachine):
 
 TestCacheMachine = CacheMachine.TestCase
 TestCacheMachine.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+
+
+def test_who_waits_for_a_load_that_was_interrupted_loads_by_itself() -> None:
+    cache = BlockCache(10 * UNIT)
+    loads: list[int] = []
+    found: list[Block] = []
+    waiter = threading.Thread(target=lambda: found.append(fragment.get(0)), daemon=True)
+
+    def load(group: int) -> Block:
+        loads.append(group)
+        if len(loads) > 1:
+            return new_block()
+        waiter.start()
+        (flight,) = cache._flights.values()
+        while not flight.landed._cond._waiters:  # type: ignore[attr-defined]
+            waiter.join(0.001)
+        raise KeyboardInterrupt
+
+    fragment = cache.attach("f", [UNIT], load, Priority.ON_DEMAND)
+    with pytest.raises(KeyboardInterrupt):
+        fragment.get(0)
+    waiter.join(60)
+    assert len(found) == 1
+    assert loads == [0, 0]
+    cache.check_invariants()
