@@ -76,11 +76,11 @@ class AsyncBatch:
             await self._send()
 
     async def _send(self) -> None:
+        while len(self._parts) >= PARTS_IN_FLIGHT_MAX:
+            await self._end_one()  # the error of another part leaves what is buffered here
         buffer, self._buffer = self._buffer, PartBuffer()
         if not buffer.mutations:
             return
-        while len(self._parts) >= PARTS_IN_FLIGHT_MAX:
-            await self._end_one()
         deadline = self._core.world.deadline(self._timeout)
         with naming(lambda: buffer.rows):
             pending = await insist(deadline, lambda: self._core.apply(buffer.mutations, deadline))

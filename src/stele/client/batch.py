@@ -106,12 +106,16 @@ class Pipeline:
 
     def send(self, mutations: MutationBatch | pa.RecordBatch, rows: Rows) -> None:
         """Send a part, when there is room for it."""
-        while len(self._parts) >= PARTS_IN_FLIGHT_MAX:
-            self._end_one()
+        self.make_room()
         deadline = self._core.world.deadline(self._timeout)
         with naming(rows):
             pending = self._core.start(mutations, deadline)
         self._parts.append(Part(rows, pending))
+
+    def make_room(self) -> None:
+        """Wait until another part may be sent; raises why one of those on their way has failed."""
+        while len(self._parts) >= PARTS_IN_FLIGHT_MAX:
+            self._end_one()
 
     def finish(self) -> int:
         """Return the highest txn when everything sent is durable, or raise why something is not."""
@@ -152,7 +156,8 @@ class Batch:
     """Made by ``Table.batch``, used in a ``with``. Not safe for threads.
 
     When the block ends, everything is durable. When it ends by an exception, what was not sent
-    yet is dropped, and what was sent stays written.
+    yet is dropped, and what was sent stays written. An error of a put or a delete names the rows
+    that were not written, which need not be its own; all others are still on their way.
     """
 
     def __init__(self, core: TableCore, timeout: Timeout = None) -> None:
@@ -206,6 +211,7 @@ class Batch:
             self._send()
 
     def _send(self) -> None:
+        self._pipeline.make_room()  # the error of another part leaves what is buffered here
         buffer, self._buffer = self._buffer, PartBuffer()
         if buffer.mutations:
             self._pipeline.send(buffer.mutations, lambda: buffer.rows)

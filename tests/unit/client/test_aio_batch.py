@@ -9,9 +9,11 @@ import pytest
 from stele.client.aio import AsyncDatabase
 from stele.client.batch import PART_CELLS
 from stele.client.database import Database
-from stele.errors import InvalidArgument, InvalidCells
+from stele.errors import InvalidArgument, InvalidCells, OutOfSpace
 from stele.model.groups import Group
 from stele.model.schema import Schema
+from tests.unit.client.databases import over
+from tests.unit.client.test_batch import SlowBackend
 
 
 async def test_a_batch_is_written_at_its_end(db: Database) -> None:
@@ -60,3 +62,17 @@ async def test_a_refused_part_names_its_rows(db: Database) -> None:
     await batch.put(b"a", {"other:q": b"1"})
     with pytest.raises(InvalidCells, match="rows b'a'"):
         await batch.flush()
+
+
+async def test_a_failed_part_does_not_take_others_with_it() -> None:
+    backend = SlowBackend(failing=(1,))
+    refused = 0
+    table = await AsyncDatabase(over(backend)).create_table("t")
+    async with table.batch() as batch:
+        for number in range(PART_CELLS * 12):
+            try:
+                await batch.put(b"%06d" % number, {"f:q": b"v"})
+            except OutOfSpace:
+                refused += 1
+    assert backend.slow is not None
+    assert (refused, backend.slow.parts) == (1, 12)

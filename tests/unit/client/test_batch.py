@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -92,6 +94,10 @@ class Slow:
             raise self.error
         return self.txn
 
+    def then(self, callback: Callable[[SteleError | None], None]) -> None:
+        self.table.in_flight -= 1
+        callback(self.error)
+
 
 class SlowTable:
     """Counts what is in flight; refuses or fails the parts it is told to."""
@@ -172,6 +178,21 @@ def test_a_failure_is_raised_early_and_the_rest_not_sent() -> None:
     assert backend.slow is not None
     assert backend.slow.parts == PARTS_IN_FLIGHT_MAX
     assert backend.slow.in_flight == 0
+
+
+def test_a_failed_part_does_not_take_others_with_it() -> None:
+    backend = SlowBackend(failing=(1,))
+    refused: list[str] = []
+    with over(backend).create_table("t").batch() as batch:
+        for number in range(PART_CELLS * 20):
+            try:
+                batch.put(b"%06d" % number, {"f:q": b"v"})
+            except OutOfSpace as error:
+                refused.append(str(error))
+    assert backend.slow is not None
+    assert [text.partition(",")[0] for text in refused] == ["rows b'000000'"]
+    assert backend.slow.parts == 20, "all that was not named was sent"
+    assert len({cell.row for cell in backend.slow.table.cells}) == PART_CELLS * 20
 
 
 def test_shown_rows_are_few() -> None:
