@@ -27,7 +27,7 @@ class TransactionCore:
         self.core = core
         self.row = core.encoder.row(key)
         self.deadline: Deadline = core.world.deadline(timeout)
-        self.mutations = MutationBatch()
+        self.parts: list[MutationBatch] = []
         self.read_txn: int | None = None
         self.txn: int | None = None
         self.ended = False
@@ -58,12 +58,12 @@ class TransactionCore:
     def put(self, values: Values, timestamp: Moment | None) -> None:
         """Remember a put."""
         self.check_open()
-        self.mutations.extend(self.core.put_request(self.row, values, timestamp))
+        self.parts.append(self.core.put_request(self.row, values, timestamp))
 
     def delete(self, columns: Columns, until: Moment | None, timestamp: Moment | None) -> None:
         """Remember a delete."""
         self.check_open()
-        self.mutations.extend(self.core.delete_request(self.row, columns, until, timestamp))
+        self.parts.append(self.core.delete_request(self.row, columns, until, timestamp))
 
     def check_open(self) -> None:
         """Refuse to go on after the end."""
@@ -73,15 +73,16 @@ class TransactionCore:
     def start_commit(self) -> Pending | None:
         """Hand over what was written, if anything was."""
         self.ended = True
-        if not self.mutations:
+        if not self.parts:
             return None
-        return self.core.start(self.mutations, self.deadline, self.read_txn)
+        return self.core.start(MutationBatch.in_turn(self.parts), self.deadline, self.read_txn)
 
 
 class Transaction:
     """Made by ``Table.transaction``, used in a ``with``. Not safe for threads.
 
-    It commits when the block ends, all of it or nothing. An exception in the block drops it.
+    It commits when the block ends, all of it or nothing. An exception in the block drops it. Writes
+    follow each other as in the program; :meth:`get` does not see them.
     """
 
     def __init__(self, core: TableCore, key: Key, timeout: Timeout = None) -> None:

@@ -14,7 +14,7 @@ batch share a txn, and an erasure hides lower ones only.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import pairwise
 
@@ -141,15 +141,32 @@ class MutationBatch:
     def extend(self, other: MutationBatch) -> None:
         """Take over all mutations of another batch, or none if they are too many."""
         size = self._bytes + other._bytes
-        count = len(self._records) + len(other._records)
-        if size > BATCH_BYTES_MAX or count > BATCH_CELLS_MAX:
-            raise LimitExceeded(
-                f"{count} cells and {size} bytes are too many for one batch; the limits are "
-                f"{BATCH_CELLS_MAX} cells and {BATCH_BYTES_MAX} bytes"
-            )
+        _check_size(len(self._records) + len(other._records), size)
         self._records += other._records
         self._families |= other._families
         self._bytes = size
+
+    @staticmethod
+    def in_turn(parts: Iterable[MutationBatch]) -> MutationBatch:
+        """One batch that does what ``parts`` do one after the other.
+
+        A put replaces the one before it of the same cell, and an erasure takes away the puts
+        before it that it would hide. A put without a timestamp is later than any bound.
+        """
+        kept: dict[tuple[object, ...], Record] = {}
+        for part in parts:
+            for record in part.records():
+                if record[5] != _PUT:
+                    hidden = [place for place, put in kept.items() if _hides(record, put)]
+                    for place in hidden:
+                        del kept[place]
+                kept[record[:_IDENTITY]] = record
+        whole = MutationBatch()
+        whole._records = list(kept.values())
+        whole._families = {record[1] for record in whole._records}
+        whole._bytes = sum(len(r[0]) + len(r[3]) + len(r[6]) for r in whole._records)
+        _check_size(len(whole), whole._bytes)
+        return whole
 
     def records(self) -> list[Record]:
         """The mutations in cell order; :class:`InvalidCells` if one is there twice.
@@ -190,6 +207,24 @@ class MutationBatch:
                 binary_array(values),
             ],
             schema=MUTATIONS,
+        )
+
+
+def _hides(erasure: Record, put: Record) -> bool:
+    """Whether an erasure hides a put that was made before it."""
+    row, family, _, qualifier, negated, op, _ = erasure
+    if put[5] != _PUT or put[0] != row or (op != _ERASE_ROW and put[1] != family):
+        return False
+    if op == _ERASE_CELL:
+        return put[3] == qualifier and put[4] == negated
+    return (op != _ERASE_COLUMN or put[3] == qualifier) and put[4] >= negated
+
+
+def _check_size(count: int, size: int) -> None:
+    if size > BATCH_BYTES_MAX or count > BATCH_CELLS_MAX:
+        raise LimitExceeded(
+            f"{count} cells and {size} bytes are too many for one batch; the limits are "
+            f"{BATCH_CELLS_MAX} cells and {BATCH_BYTES_MAX} bytes"
         )
 
 

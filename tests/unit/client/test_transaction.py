@@ -98,3 +98,19 @@ def test_an_ended_transaction_takes_nothing(table: Table) -> None:
     for call in (transaction.get, transaction.delete, lambda: transaction.put({"f:n": 1})):
         with pytest.raises(InvalidArgument, match="ended"):
             call()
+
+
+def test_writes_follow_each_other_as_in_the_program(table: Table) -> None:
+    with table.transaction(b"a") as transaction:
+        transaction.put({"f:n": 2, "f:m": b"x"})
+        transaction.put({"f:n": 3})
+        transaction.delete(["f:m", "f:q"])
+    assert table.get(b"a").to_dict() == {"f:n": 3}  # type: ignore[union-attr]
+    with table.transaction(b"a") as transaction:
+        transaction.put({"f:n": 4})
+        transaction.delete()
+    assert table.get(b"a") is None
+    with table.transaction(b"a") as transaction:
+        transaction.delete()
+        transaction.put({"f:n": 5})
+    assert table.get(b"a").to_dict() == {"f:n": 5}  # type: ignore[union-attr]

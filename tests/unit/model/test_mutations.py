@@ -195,3 +195,69 @@ def test_stamp_of_a_slice_and_of_nothing() -> None:
     cells = batch_to_cells(stamp(batch.slice(2, 2), 7))
     assert [(cell.row, cell.timestamp, cell.txn) for cell in cells] == [(b"2", 7, 7), (b"3", 7, 7)]
     assert stamp(MutationBatch().to_arrow(), 7).num_rows == 0
+
+
+PLACES = st.sampled_from(["f:x", "f:y", "g:x"])
+TIMES = st.sampled_from([None, 3, 5])
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["put", "row", "family", "column", "cell"]), PLACES, TIMES),
+    max_size=8,
+)
+
+
+@given(STEPS)
+def test_batches_in_turn_do_what_they_do_one_after_the_other(
+    steps: list[tuple[str, str, int | None]],
+) -> None:
+    parts: list[MutationBatch] = []
+    left: dict[tuple[str, int | None], bytes] = {}
+    for number, (step, place, time) in enumerate(steps):
+        family, _, qualifier = place.partition(":")
+        part = MutationBatch()
+        bound = TIMESTAMP_MAX if time is None else time
+
+        def older(at: int | None, bound: int = bound) -> bool:
+            return (TIMESTAMP_MAX if at is None else at) <= bound
+
+        if step == "put":
+            part.put(b"r", family, qualifier.encode(), b"%d" % number, time)
+            left[place, time] = b"%d" % number
+        elif step == "row":
+            part.erase_row(b"r", time)
+            left = {key: value for key, value in left.items() if not older(key[1])}
+        elif step == "family":
+            part.erase_family(b"r", family, time)
+            left = {
+                key: value
+                for key, value in left.items()
+                if key[0].partition(":")[0] != family or not older(key[1])
+            }
+        elif step == "column":
+            part.erase_column(b"r", family, qualifier.encode(), time)
+            left = {k: value for k, value in left.items() if k[0] != place or not older(k[1])}
+        else:
+            part.erase_cell(b"r", family, qualifier.encode(), time or 3)
+            left.pop((place, time or 3), None)
+        parts.append(part)
+    whole = MutationBatch.in_turn(parts)
+    puts = {
+        (
+            f"{cell.family}:{cell.qualifier.decode()}",
+            None if cell.timestamp == TIMESTAMP_MAX else cell.timestamp,
+        ): cell.value
+        for cell in whole.cells()
+        if cell.op is Op.PUT
+    }
+    assert puts == left
+    erasures = {r[:6] for part in parts for r in part.records() if r[5] != Op.PUT}
+    assert {r[:6] for r in whole.records() if r[5] != Op.PUT} == erasures
+
+
+def test_batches_in_turn_have_the_limits_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stele.model.mutations.BATCH_CELLS_MAX", 2)
+    parts = [MutationBatch() for _ in range(3)]
+    for number, part in enumerate(parts):
+        part.put(b"r", "f", b"%d" % number, b"v")
+    assert len(MutationBatch.in_turn(parts[:2])) == 2
+    with pytest.raises(LimitExceeded):
+        MutationBatch.in_turn(parts)
