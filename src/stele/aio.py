@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 
 import stele
 from stele.client.aio import AsyncDatabase, AsyncTable, AsyncTransaction
@@ -28,5 +29,19 @@ __all__ = [
 async def open(  # noqa: A001
     path: str | os.PathLike[str], options: EngineOptions | None = None, *, attach: bool = True
 ) -> AsyncDatabase:
-    """Open the database in a directory; see ``stele.open``."""
-    return AsyncDatabase(await asyncio.to_thread(stele.open, path, options, attach=attach))
+    """Open the database in a directory; see ``stele.open``.
+
+    Whoever is cancelled while it opens leaves nothing open behind.
+    """
+    opening = asyncio.ensure_future(asyncio.to_thread(stele.open, path, options, attach=attach))
+    try:
+        return AsyncDatabase(await asyncio.shield(opening))
+    except asyncio.CancelledError:
+        opening.add_done_callback(_close_again)
+        raise
+
+
+def _close_again(opened: asyncio.Future[stele.Database]) -> None:
+    """Nobody waits for the database any more; closing it may take a moment, so not in the loop."""
+    if not opened.cancelled() and opened.exception() is None:
+        threading.Thread(target=opened.result().close, name="stele-close").start()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,21 @@ async def test_a_database_is_opened_and_reopened(tmp_path: Path) -> None:
         row = await (await db.table("t")).get(b"a")
         assert row is not None
         assert row["f:q"] == b"1"
+
+
+async def test_whoever_is_cancelled_while_it_opens_leaves_nothing_open(tmp_path: Path) -> None:
+    opening = asyncio.ensure_future(stele.aio.open(tmp_path / "db"))
+    await asyncio.sleep(0)
+    opening.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await opening
+    while True:  # until it is open, and closed again
+        try:
+            async with await stele.aio.open(tmp_path / "db", attach=False) as db:
+                assert await db.tables() == []
+                return
+        except DirectoryInUse:
+            await asyncio.sleep(0.01)
 
 
 def test_every_public_name_is_there() -> None:

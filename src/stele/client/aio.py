@@ -445,7 +445,9 @@ class AsyncDatabase(AsyncClosing):
         return await self._workers.run(self._database.operations)
 
     async def close(self) -> None:
-        """Make everything durable and let go of the directory."""
+        """Make everything durable and let go of the directory. Harmless when closed already."""
+        if self._workers.is_closed:
+            return
         try:
             if self._metastore is not None:
                 await self._metastore.close()

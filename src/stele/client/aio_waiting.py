@@ -9,7 +9,7 @@ from typing import ParamSpec, TypeVar
 
 from stele.client.backend import Pending
 from stele.client.waiting import RETRIED, US_PER_SECOND, Deadline
-from stele.errors import DeadlineExceeded, SteleError
+from stele.errors import DeadlineExceeded, StaleHandle, SteleError
 
 THREADS_MAX = 16
 """Blocking calls at a time; more coroutines queue. Reads are short, and the machine has no more
@@ -25,13 +25,18 @@ class Workers:
     def __init__(self, threads: int = THREADS_MAX) -> None:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="stele-aio")
 
+        self.is_closed = False
+
     async def run(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Make a blocking call; cancellation stops the waiting, not the call."""
+        if self.is_closed:
+            raise StaleHandle("the database is closed: open it again")
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._pool, lambda: call(*args, **kwargs))
 
     def close(self) -> None:
-        """Let running calls end and take no more."""
+        """Let running calls end and take no more. Idempotent."""
+        self.is_closed = True
         self._pool.shutdown(wait=False)
 
 

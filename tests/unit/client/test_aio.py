@@ -134,3 +134,17 @@ async def test_changes_of_the_catalog_have_timeouts(adb: AsyncDatabase) -> None:
     assert await adb.tables() == ["u", "v"]
     with pytest.raises(InvalidArgument, match="timeout"):
         await adb.drop_table("u", timeout=-1)
+
+
+async def test_what_is_closed_says_so(adb: AsyncDatabase) -> None:
+    table = await new_table(adb)
+    await adb.close()
+    await adb.close()
+    for call in (
+        lambda: table.get(b"a"),
+        lambda: table.put(b"a", {"f:n": 1}),
+        lambda: table.write(pa.table({"row": ["a"], "f:n": [1]})),
+        adb.tables,
+    ):
+        with pytest.raises(StaleHandle, match="closed"):
+            await call()
