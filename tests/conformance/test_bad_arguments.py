@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import stele
@@ -83,6 +84,12 @@ CALLS: dict[str, Call] = {
     "transaction number": lambda _db, t: t.transaction(5),
     "schema groups": lambda _db, _t: stele.Schema(groups=5),  # type: ignore[arg-type]
     "schema columns": lambda _db, _t: stele.Schema(columns=5),  # type: ignore[arg-type]
+    "schema columns list": lambda _db, _t: stele.Schema(columns=[("f:n", "int64")]),  # type: ignore[list-item]
+    "table half a letter": lambda db, _t: db.create_table("\udcff"),
+    "snapshot half a letter": lambda _db, t: t.snapshot("\udcff"),
+    "rename to half a letter": lambda db, _t: db.rename_table("t", "\udcff"),
+    "open half a letter": lambda _db, _t: stele.open("/tmp/\udcff"),
+    "write row number": lambda _db, t: t.write(pa.table({"row": [b"a"]}), row=5),
     "schema key": lambda _db, _t: stele.Schema(key=5),  # type: ignore[arg-type]
     "schema history": lambda _db, _t: stele.Schema(history="x"),
     "group purge": lambda _db, _t: stele.Group("a", purge="max-hist=3"),

@@ -125,8 +125,6 @@ def chosen_rows(table: Table, arguments: Namespace) -> tuple[object, object]:
     )
     if prefix is not None and (start is not None or end is not None):
         raise InvalidArgument("give --prefix, or --start and --end, not both")
-    if isinstance(prefix, str):
-        prefix = prefix.encode()  # text that a whole key begins with is no whole key itself
     return (None if start is None and end is None else (start, end)), prefix
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NoReturn
 
 from stele.client.backend import Backend, TableBackend, TableInfo
 from stele.client.closing import Closing
@@ -47,6 +47,12 @@ class Database(Closing):
         self._handle = Handle(what)
         self._cores: dict[str, TableCore] = {}
         self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        return repr(self._handle)
+
+    def __reduce__(self) -> NoReturn:
+        self._handle.__reduce__()
 
     # The catalog.
 

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from stele.client.times import Moment, optional_micros
 from stele.errors import InvalidArgument
 from stele.model.columns import Column, ColumnSelector, FamilySelection
-from stele.model.key_codec import RAW_KEYS
+from stele.model.key_codec import RAW_KEYS, KeyCodec
 from stele.model.limits import ROW_BYTES_MAX
 from stele.model.mutations import MutationBatch
 from stele.model.ranges import EVERYTHING, RowRange, check_row
@@ -31,6 +31,8 @@ Columns: TypeAlias = ColumnSelector | Iterable[ColumnSelector] | None
 
 Place: TypeAlias = tuple[str, bytes, TypedColumn | None]
 """Family, qualifier, and the declaration if there is one."""
+
+TEXT_KEYS = KeyCodec.parse("string")
 
 PLACES_MAX = 4_096
 NAME_LENGTH_MAX = 128
@@ -138,25 +140,38 @@ class Encoder:
         if rows is not None and prefix is not None:
             raise InvalidArgument("give rows or prefix, not both")
         if prefix is not None:
-            if isinstance(prefix, bytes):
-                return (RowRange.prefix(prefix),)
-            return (self.schema.key.prefix_range(prefix),)
+            return (self._prefix_range(prefix),)
         if isinstance(rows, list):
             return tuple(map(self.range, rows))
         return (self.range(rows),)
+
+    def _prefix_range(self, prefix: object) -> RowRange:
+        """Rows that begin with bytes, with text, or with the first parts of a composite key."""
+        key = self.schema.key
+        if isinstance(prefix, str) and key == TEXT_KEYS:
+            prefix = key.bound(prefix)  # text that keys begin with is no whole key
+        return RowRange.prefix(prefix) if isinstance(prefix, bytes) else key.prefix_range(prefix)
 
     def range(self, rows: object) -> RowRange:
         """One range: a ``RowRange``, a pair (start, end) of keys or bounds, or ``None``."""
         if rows is None:
             return EVERYTHING
         if isinstance(rows, RowRange):
-            return rows
+            return _of_bytes(rows)
         if not isinstance(rows, tuple) or len(rows) != 2:
             raise InvalidArgument(
                 f"rows is a pair (start, end), or a list of such pairs, not {rows!r:.80}; "
                 "single rows are read with get_many"
             )
         return self.schema.key.range(*rows)
+
+
+def _of_bytes(rows: RowRange) -> RowRange:
+    """The range itself, which anybody can make of anything that has an order."""
+    bounds: tuple[object, ...] = (rows.start, rows.end)
+    if not all(isinstance(bound, bytes | None) for bound in bounds):
+        raise InvalidArgument(f"a RowRange is of bytes, not {rows!r:.80}")
+    return rows
 
 
 def _encoded(name: ColumnName, typed: TypedColumn | None, value: object) -> bytes:

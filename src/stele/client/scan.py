@@ -10,7 +10,7 @@ from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import msgspec
 import pyarrow as pa
@@ -30,7 +30,7 @@ Shape = Literal["cells", "rows"]
 """``cells``: one line for each cell. ``rows``: one line for each row, see ``stele.client.wide``."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Scan:
     """A read of many rows in order. Made by ``Table.scan``; threads may share it.
 
@@ -62,6 +62,12 @@ class Scan:
     def schema(self) -> pa.Schema:
         """The Arrow schema of :meth:`batches`."""
         return CELLS if self._wide is None else self._wide.arrow_schema
+
+    def __repr__(self) -> str:
+        return f"Scan({self.core.backend.name!r}, {spec_to_json(self.spec).decode()})"
+
+    def __reduce__(self) -> NoReturn:
+        self.core.handle.__reduce__()
 
     def __iter__(self) -> Iterator[Row]:
         schema = self.core.schema

@@ -7,7 +7,7 @@ is asked for, its bytes or a typed key of the table's key codec will do.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 
@@ -71,6 +71,9 @@ class Table:
 
     def __repr__(self) -> str:
         return f"Table({self.name!r})"
+
+    def __reduce__(self) -> NoReturn:
+        self.core.handle.__reduce__()
 
     # Writing.
 

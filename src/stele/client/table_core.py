@@ -215,6 +215,10 @@ def text(what: str, value: object) -> str:
     """The text itself; what is none, or is empty, is refused."""
     if not isinstance(value, str) or not value:
         raise InvalidArgument(f"{what} is text, not {value!r:.80}")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidArgument(f"{what}, {value!r:.80}, has no encoding in UTF-8") from error
     return value
 
 

@@ -30,7 +30,15 @@ from stele.cluster.embedded import open_embedded
 from stele.env.ports import FileSystem
 from stele.env.posix import PosixFileSystem
 from stele.env.real import SystemClock, SystemRandom
-from stele.errors import DirectoryInUse, GiveUp, NotFound, RetryLater, SteleError, Unavailable
+from stele.errors import (
+    DirectoryInUse,
+    GiveUp,
+    InvalidArgument,
+    NotFound,
+    RetryLater,
+    SteleError,
+    Unavailable,
+)
 from stele.metastore.shared import SharedMetastore
 from stele.protocol.tables import STATUS, TABLE_LIMITS, Nothing
 from stele.rpc.addresses import UNIX_PATH_BYTES_MAX, UNIX_PREFIX
@@ -205,6 +213,12 @@ def open_database(
     ``serve=False`` is for short visits: others wait until this process has gone, instead of
     depending on it.
     """
+    try:
+        path.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidArgument(
+            f"{path!r} cannot be the directory of a database: others are told of it in UTF-8"
+        ) from error
     clock = SystemClock()
     ends_us = clock.monotonic_us() + OPEN_WAIT_US
     while True:

@@ -213,17 +213,23 @@ def _check_removed(removed: Iterable[str]) -> tuple[str, ...]:
     return tuple(names)
 
 
+def _carrying_ids(columns: object) -> tuple[TypedColumn, ...]:
+    """Columns that were declared before."""
+    given = tuple(columns) if isinstance(columns, Iterable) else (columns,)
+    if not all(isinstance(column, TypedColumn) for column in given):
+        raise InvalidSchema(f"columns is a mapping from names to types, not {columns!r:.80}")
+    return given
+
+
 def _check_columns(
     columns: ColumnTypes | Iterable[TypedColumn], next_id: int
 ) -> tuple[TypedColumn, ...]:
     """Declared columns sorted by id; ids, columns and labels are distinct."""
-    if not isinstance(columns, Iterable):
-        raise InvalidSchema(f"columns is a mapping from names to types, not {columns!r:.80}")
-    typed = (
-        tuple(_declare(next_id + index, *item) for index, item in enumerate(columns.items()))
-        if isinstance(columns, Mapping)
-        else tuple(sorted(columns, key=lambda column: column.id))
-    )
+    if isinstance(columns, Mapping):
+        named = enumerate(columns.items(), next_id)
+        typed = tuple(_declare(number, *item) for number, item in named)
+    else:
+        typed = tuple(sorted(_carrying_ids(columns), key=lambda column: column.id))
     if len(typed) > TYPED_COLUMNS_MAX:
         raise InvalidSchema(
             f"{len(typed)} declared columns are over the limit of {TYPED_COLUMNS_MAX}"

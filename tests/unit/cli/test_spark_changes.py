@@ -13,4 +13,4 @@ def test_what_it_takes() -> None:
     found = parser.parse_args(["t", "/out", "--since", "5", "--mode", "all", "--format", "csv"])
     assert (found.table, found.path, found.since, found.until) == ("t", "/out", "5", None)
     assert (found.mode, found.shape, found.format) == ("all", None, "csv")
-    assert parser.parse_args(["t", "/out"]).since == 0
+    assert parser.parse_args(["t", "/out"]).since == "0"

@@ -64,7 +64,16 @@ def test_ranges_in_every_form() -> None:
     assert encoder.ranges(("a", b"b")) == (RowRange(b"a", b"b"),)
     assert encoder.ranges([(None, "b"), ("x", None)]) == (RowRange(b"", b"b"), RowRange(b"x"))
     assert encoder.ranges(prefix=b"a") == (RowRange(b"a", b"b"),)
-    assert encoder.ranges(prefix="a") == (RowRange.row(b"a"),)
+    assert encoder.ranges(prefix="a") == (RowRange(b"a", b"b"),)
+    assert encoder.ranges(prefix="") == (EVERYTHING,)
+    composite = Encoder(Schema(key=[("a", "string"), ("b", "int8")]))
+    assert composite.ranges(prefix=("a",))[0].contains(composite.row(("a", 3)))
+    assert not composite.ranges(prefix=("a",))[0].contains(composite.row(("ab", 3)))
+    with pytest.raises(InvalidArgument, match="not a value"):
+        encoder.ranges(prefix="\ud800")
+    for odd in (RowRange("a", "b"), RowRange(5)):  # type: ignore[arg-type]
+        with pytest.raises(InvalidArgument, match="of bytes"):
+            encoder.ranges(odd)
     for wrong in ("a", b"a", 3, ["a"], ("a", "b", "c")):
         with pytest.raises(InvalidArgument, match="pair"):
             encoder.ranges(wrong)
