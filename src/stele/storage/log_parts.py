@@ -276,7 +276,8 @@ def _decode_families(content: memoryview) -> tuple[list[str], int]:
 
 def _to_block(batch: pa.RecordBatch, families: Iterable[str], txn: int) -> Block:
     names = pa.array(families, pa.utf8())
-    if batch.num_rows > BATCH_CELLS_MAX or any(column.null_count for column in batch.columns):
+    cells_max = BATCH_CELLS_MAX + 1  # and the trace of who sent it
+    if batch.num_rows > cells_max or any(column.null_count for column in batch.columns):
         raise pa.ArrowInvalid("a batch of cells has no nulls and a bounded number of cells")
     row, codes, qualifier, timestamp, op, value = batch.columns
     family = pa.DictionaryArray.from_arrays(codes, names, safe=True)

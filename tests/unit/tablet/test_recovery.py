@@ -8,12 +8,14 @@ from stele.env.failpoints import SimulatedCrash, armed, crash
 from stele.env.memory_fs import MemoryFileSystem
 from stele.errors import LimitExceeded
 from stele.kernels.block import Block
+from stele.model import mutations, validation
 from stele.model.cells import Cell, batch_to_cells
 from stele.model.column_set import ALL_COLUMNS, ColumnSet
 from stele.model.groups import Group
 from stele.model.mutations import MutationBatch
 from stele.model.ranges import EVERYTHING, RowRange
 from stele.model.schema import Schema
+from stele.storage import log_parts
 from stele.storage.log_seal import is_sealed
 from stele.storage.references import FlushMark, Reference
 from stele.tablet import recovery
@@ -252,3 +254,15 @@ def test_a_table_with_all_the_families_it_can_have_is_read_flushed_and_recovered
             with pytest.raises(LimitExceeded, match="one too many"):
                 table.apply(one_more)
         backend = reopened(backend)
+
+
+def test_the_largest_batch_is_recovered_with_the_trace_of_who_sent_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for module in (mutations, validation, log_parts):
+        monkeypatch.setattr(module, "BATCH_CELLS_MAX", 100)
+    backend = open_backend(memory_world())
+    table = backend.create_table("t", ONE_GROUP)
+    batch = puts(*((b"row%03d" % number, "f", b"") for number in range(100)))
+    table.apply(batch.to_arrow(), identity=(b"client", 1)).wait()
+    assert len(scan(reopened(backend).table("t"))) == 100
