@@ -89,9 +89,12 @@ def database_path(arguments: Namespace, *, create: bool = False) -> Path:
     if not arguments.db:
         raise InvalidArgument(f"which database? give --db PATH, or set {DATABASE_VARIABLE}")
     path = Path(arguments.db)
-    if path.exists() and not path.is_dir():
+    found, is_directory = os.path.exists(path), os.path.isdir(path)  # False where one may not look
+    if found and not is_directory:
         raise InvalidArgument(f"{path} is not a directory")
-    if not create and not (path.is_dir() and has_root(PosixFileSystem(path))):
+    if is_directory and not os.access(path, os.R_OK | os.W_OK | os.X_OK):
+        raise InvalidArgument(f"{path}: this user may not read and write there")
+    if not create and not (is_directory and has_root(PosixFileSystem(path))):
         raise NotFound(f"there is no database in {path}; 'stele table create' makes one")
     return path
 

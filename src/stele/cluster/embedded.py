@@ -63,6 +63,11 @@ def open_embedded(path: str, options: EngineOptions | None = None) -> EmbeddedBa
         os.makedirs(path, mode=0o700, exist_ok=True)
     except (OSError, ValueError) as error:
         raise InvalidArgument(f"{path!r} cannot be the directory of a database: {error}") from error
+    if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
+        raise InvalidArgument(
+            f"{path!r} cannot be the directory of a database: "
+            "this user may not read and write there"
+        )
     world = World(PosixFileSystem(path), SystemClock(), SystemRandom(), ThreadTasks())
     try:
         store = Store.open(world, options or EngineOptions(), f"pid {os.getpid()}")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import stele
 from stele.cli.output import Output
 from stele.cli.tables import key_of, open_database, positive, show_row
 from stele.errors import InvalidArgument, NotFound
@@ -31,6 +32,17 @@ def test_a_directory_without_a_database_is_left_as_it_is(tmp_path: Path) -> None
     with pytest.raises(NotFound, match="no database"):
         open_database(Namespace(db=str(tmp_path)))
     assert [path.name for path in tmp_path.iterdir()] == ["letter.txt"]
+
+
+def test_a_directory_that_one_may_not_use_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.access", lambda *_: False)
+    for create in (False, True):
+        with pytest.raises(InvalidArgument, match=rf"{tmp_path}.* may not read and write"):
+            open_database(Namespace(db=str(tmp_path)), create=create)
+    with pytest.raises(InvalidArgument, match=rf"{tmp_path}.* may not read and write"):
+        stele.open(tmp_path)
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "x", ""])
