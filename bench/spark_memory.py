@@ -24,8 +24,9 @@ class PeakMemory:
     def _look(self) -> None:
         now: dict[str, int] = {}
         for pid, name in descendants(os.getpid()):
-            kind = "driver" if pid == os.getpid() else "JVM" if "java" in name else "workers"
-            now[kind] = now.get(kind, 0) + resident_bytes(pid)
+            kind = "driver" if pid == os.getpid() else _kind(name)
+            if kind:
+                now[kind] = now.get(kind, 0) + resident_bytes(pid)
         for kind, size in now.items():
             self._peaks[kind] = max(self._peaks.get(kind, 0), size)
 
@@ -35,6 +36,12 @@ class PeakMemory:
         peaks, self._peaks = self._peaks, {}
         parts = (f"{kind} {size / (1 << 20):,.0f} MiB" for kind, size in sorted(peaks.items()))
         return ", ".join(parts)
+
+
+def _kind(name: str) -> str:
+    """Which processes one is of; none for what the JVM has just forked: for a moment that has the
+    name of a thread, and the JVM's own memory."""
+    return "JVM" if name == "java" else "workers" if name.startswith("python") else ""
 
 
 def descendants(root: int) -> list[tuple[int, str]]:
