@@ -64,9 +64,13 @@ def run(arguments: Namespace, output: Output) -> int:
             columns=arguments.columns,
             mode=arguments.mode,
         ) as changes:
-            for line in islice(changes, arguments.limit):
+            lines = iter(changes)
+            for line in islice(lines, arguments.limit):
                 show(line, table.schema, output)
-            output.record({"until": changes.txn}, f"up to {changes.txn}")
+            if next(lines, None) is None:
+                output.record({"until": changes.txn}, f"up to {changes.txn}")
+            else:  # whoever went on from there would miss the rest
+                output.record({"more_until": changes.txn}, f"and more, up to {changes.txn}")
     return exit_codes.DONE
 
 

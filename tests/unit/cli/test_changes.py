@@ -53,3 +53,10 @@ def test_some_rows(shell: Shell, words: list[str], rows: set[str]) -> None:
 def test_mistakes_are_sentences(shell: Shell) -> None:
     assert "rising" in shell.refused(2, "changes", "users", "--since", "5", "--until", "3")
     assert "no snapshot" in shell.refused(1, "changes", "users", "--since", "monday")
+
+
+def test_a_limit_does_not_say_that_all_was_told(shell: Shell) -> None:
+    assert "until" in shell.lines("changes", "users", "--limit", "3")[-1]
+    *told, last = shell.lines("changes", "users", "--limit", "2")
+    assert (len(told), list(last)) == (2, ["more_until"])
+    assert "and more, up to" in shell.text("changes", "users", "--limit", "1")
