@@ -27,7 +27,10 @@ if TYPE_CHECKING:
     from stele.model.ranges import RowRange
     from stele.model.row import Row
     from stele.model.schema import Schema
+    from stele.tablet.compaction_policy import CompactionLimits
+    from stele.tablet.flush_policy import FlushLimits
     from stele.tablet.options import EngineOptions
+    from stele.tablet.split_policy import SizeLimits
 
 __version__ = "0.1.0"
 
@@ -35,9 +38,11 @@ _HOMES = {
     "Batch": "stele.client.batch",
     "Cell": "stele.model.cells",
     "Column": "stele.model.columns",
+    "CompactionLimits": "stele.tablet.compaction_policy",
     "Database": "stele.client.database",
     "EngineOptions": "stele.tablet.options",
     "FamilySelection": "stele.model.columns",
+    "FlushLimits": "stele.tablet.flush_policy",
     "Group": "stele.model.groups",
     "Operation": "stele.model.operations",
     "Row": "stele.model.row",
@@ -45,6 +50,7 @@ _HOMES = {
     "Rows": "stele.client.rows",
     "Scan": "stele.client.scan",
     "Schema": "stele.model.schema",
+    "SizeLimits": "stele.tablet.split_policy",
     "Table": "stele.client.table",
     "TableInfo": "stele.client.backend",
     "TabletInfo": "stele.client.backend",
@@ -63,9 +69,11 @@ __all__ = [
     "Batch",
     "Cell",
     "Column",
+    "CompactionLimits",
     "Database",
     "EngineOptions",
     "FamilySelection",
+    "FlushLimits",
     "Group",
     "Operation",
     "Row",
@@ -73,6 +81,7 @@ __all__ = [
     "Rows",
     "Scan",
     "Schema",
+    "SizeLimits",
     "Table",
     "TableInfo",
     "TabletInfo",

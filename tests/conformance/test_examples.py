@@ -7,12 +7,14 @@ import doctest
 import importlib
 import inspect
 import re
+import shlex
 from pathlib import Path
 
 import pytest
 
 import stele
 import stele.spark
+from stele.cli.main import main
 from tests.style import repository
 
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)
@@ -21,7 +23,19 @@ SPARK_GUIDES = repository.under("docs/guide/spark", ".md")
 """They speak of the reader's own session and frames, so their calls are held against signatures;
 what the calls do is tested where a Spark runs."""
 
-GUIDES = [name for name in repository.under("docs/guide/", ".md") if name not in SPARK_GUIDES]
+COMMAND_GUIDE = "docs/guide/command-line.md"
+"""It has commands and what they print instead of Python."""
+
+GUIDES = [
+    name
+    for name in repository.under("docs/guide/", ".md")
+    if name not in SPARK_GUIDES and name != COMMAND_GUIDE
+]
+
+CONSOLE = re.compile(r"^```console\n(.*?)^```$", re.M | re.S)
+
+MOMENT = re.compile(r"\b1[0-9]{15}\b")
+"""A txn, another one each time."""
 
 
 def has_examples(text: str) -> bool:
@@ -52,6 +66,29 @@ def run_guide(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     for number, block in enumerate(blocks, 1):
         exec(compile(block, f"{name}, block {number}", "exec"), names)
     assert (tmp_path / "data").is_dir()
+
+
+def test_commands_print_what_the_guide_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("STELE_DB", raising=False)
+    moments: dict[str, str] = {}
+    steps = [
+        step.partition("\n")
+        for block in CONSOLE.findall(repository.text(COMMAND_GUIDE))
+        for step in block.split("$ stele ")[1:]
+    ]
+    assert len(steps) > 10
+    for line, _, told in steps:
+        words = shlex.split(line)
+        main([moments.get(word, word) for word in words])
+        out, err = capsys.readouterr()
+        printed = MOMENT.findall(out)
+        moments.update(zip(MOMENT.findall(told), printed, strict=bool(told)))
+        if told:
+            assert MOMENT.sub("TXN", out + err) == MOMENT.sub("TXN", told), line
+        assert told or not err, err
 
 
 @pytest.mark.parametrize("name", SPARK_GUIDES)
