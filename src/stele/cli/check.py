@@ -16,7 +16,7 @@ from stele.cli.tables import add_database, database_path
 from stele.cluster.check import CheckReport, check_directory, undo_repair
 from stele.env.posix import PosixFileSystem
 from stele.env.real import SystemClock, SystemRandom, ThreadTasks
-from stele.errors import InvalidArgument
+from stele.errors import DirectoryInUse, InvalidArgument
 from stele.tablet.engine import World
 
 
@@ -39,17 +39,25 @@ def configure(parser: ArgumentParser) -> None:
 def run(arguments: Namespace, output: Output) -> int:
     """Print what is wrong and what can be done about it."""
     path = str(database_path(arguments))
+    try:
+        report = _report(path, arguments)
+    except DirectoryInUse as error:
+        raise DirectoryInUse(
+            f"the database in {path} is open: it can be checked when nobody has it open any more"
+        ) from error
+    output.result(_as_json(report), "\n".join(_lines(report)))
+    return exit_codes.STOPPED if report.is_damaged else exit_codes.DONE
+
+
+def _report(path: str, arguments: Namespace) -> CheckReport:
     if arguments.undo is not None:
         if arguments.deep or arguments.master is not None:
             raise InvalidArgument("--undo reads no files: it goes without --deep and --master")
         world = World(PosixFileSystem(path), SystemClock(), SystemRandom(), ThreadTasks())
-        report = undo_repair(world, arguments.undo)
-    elif arguments.master is not None:
-        report = _check_with_spark(path, arguments)
-    else:
-        report = check_directory(path, deep=arguments.deep, repair=arguments.repair)
-    output.result(_as_json(report), "\n".join(_lines(report)))
-    return exit_codes.STOPPED if report.is_damaged else exit_codes.DONE
+        return undo_repair(world, arguments.undo)
+    if arguments.master is not None:
+        return _check_with_spark(path, arguments)
+    return check_directory(path, deep=arguments.deep, repair=arguments.repair)
 
 
 def _check_with_spark(path: str, arguments: Namespace) -> CheckReport:

@@ -8,6 +8,7 @@ of the node says so, before the change is acknowledged to anybody.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 from stele.client.metastore import Metastore
 from stele.coordination.on_metastore import (
@@ -23,9 +24,11 @@ from stele.coordination.on_metastore import (
 )
 from stele.coordination.records import JobRecord, LeaseRecord, SessionRecord, State, TableRecord
 from stele.env.ports import FileSystem
+from stele.errors import Corruption
 from stele.metastore.embedded import EmbeddedNode, open_metastore, read_machine
 from stele.metastore.member import is_member
 from stele.metastore.paths import directory_range
+from stele.metastore.raft_log_format import HOW_TO_REJOIN
 from stele.metastore.state.machine import StateMachine
 from stele.protocol.metastore_values import KeyRange, KeyValue
 from stele.tablet.engine import World
@@ -33,6 +36,11 @@ from stele.tablet.engine import World
 METASTORE_DIRECTORY = "metastore"
 
 OURS = directory_range("/stele/")
+
+KEEP_IT = (
+    "this is the only copy of the database's root: keep the directory, and go back to a backup"
+)
+"""What to do instead of beginning anew."""
 
 
 class RootOfTrust(MetastoreCoordination):
@@ -82,7 +90,10 @@ class RootOfTrust(MetastoreCoordination):
 
 def open_root(world: World) -> RootOfTrust:
     """Bring the metastore of a store to life, or begin one."""
-    node = EmbeddedNode(world.files, METASTORE_DIRECTORY, world.clock, world.random, world.tasks)
+    with _the_only_copy():
+        node = EmbeddedNode(
+            world.files, METASTORE_DIRECTORY, world.clock, world.random, world.tasks
+        )
     try:
         metastore = open_metastore(node, world.clock)
         known = MetastoreCoordination.open(metastore, world.random)
@@ -92,6 +103,16 @@ def open_root(world: World) -> RootOfTrust:
         raise
 
 
+@contextmanager
+def _the_only_copy() -> Iterator[None]:
+    """Damage here is no damage of a member: there is no group to join again with nothing."""
+    try:
+        yield
+    except Corruption as error:
+        reason = error.reason.replace(HOW_TO_REJOIN, KEEP_IT)
+        raise Corruption(reason, file=error.file, offset=error.offset) from error
+
+
 def has_root(files: FileSystem) -> bool:
     """Whether there is a store in a directory."""
     return is_member(files, METASTORE_DIRECTORY)
@@ -99,7 +120,8 @@ def has_root(files: FileSystem) -> bool:
 
 def read_root(files: FileSystem) -> State:
     """What the metastore of a store holds, without opening it or changing anything."""
-    return state_of(read_machine(files, METASTORE_DIRECTORY))
+    with _the_only_copy():
+        return state_of(read_machine(files, METASTORE_DIRECTORY))
 
 
 def state_of(machine: StateMachine) -> State:

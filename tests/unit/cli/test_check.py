@@ -70,7 +70,7 @@ def test_an_open_database_is_not_checked(
 ) -> None:
     with stele.open(database):
         assert check(database) == exit_codes.FAILED
-    assert "stele:" in capsys.readouterr().err
+    assert f"the database in {database} is open" in capsys.readouterr().err
 
 
 def test_a_missing_database_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from stele.cluster import root_of_trust
 from stele.cluster.root_of_trust import has_root, open_root, read_root, state_of
 from stele.coordination.records import LeaseRecord, State, TableRecord
-from stele.errors import NotFound
+from stele.env.posix import PosixFileSystem
+from stele.errors import Corruption, NotFound
 from stele.metastore.state.machine import StateMachine
 from stele.metastore.watch_hub import HISTORY_ENTRIES_PER_TAKE, QUEUED_CHANGES_MAX
 from tests.unit.tablet.engine_support import memory_world
@@ -84,3 +87,18 @@ def test_a_change_is_noticed_however_many_were_not_looked_at() -> None:
     assert root.horizon("t1") == number
     root.metastore.put("/stele/horizons/t1", b"1000000")
     assert root.horizon("t1") == 1_000_000
+
+
+def test_damage_of_the_only_copy_is_no_reason_to_throw_it_away(tmp_path: Path) -> None:
+    world = replace(memory_world(), files=PosixFileSystem(tmp_path))
+    root = open_root(world)
+    for number in range(3):
+        root.metastore.put("/a", b"%d" % number)
+    root.close()
+    newest = max((tmp_path / "metastore" / "log").glob("raft-*.log"))
+    newest.write_bytes(b"XXXX" + newest.read_bytes()[4:])
+    for look in (lambda: read_root(world.files), lambda: open_root(world)):
+        with pytest.raises(Corruption, match="go back to a backup") as caught:
+            look()
+        assert "empty its directory" not in str(caught.value)
+        assert caught.value.file is not None
