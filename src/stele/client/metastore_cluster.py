@@ -56,6 +56,9 @@ RETRY_BACKOFF: Final = BackoffPolicy(first_us=10_000, last_us=100_000)
 
 US_PER_SECOND: Final = 1_000_000
 
+LEARN_S: Final = 60.0
+"""How long what a node has said about the members of its group is good enough."""
+
 WATCHES_PER_CONNECTION: Final = 200
 """A server lets a connection have so many streams, and some more; further watches get another."""
 
@@ -88,6 +91,9 @@ class ClusterTransport:
         self._watches: list[int] = []
         self._keepers: set[asyncio.Task[None]] = set()
         self._gatherings = gatherings(self._attempt, self._loop)
+        self._learned_from = ""
+        self._learn_at_s = 0.0
+        self._learning: asyncio.Task[None] | None = None
         self._closed = False
 
     async def call(
@@ -110,10 +116,12 @@ class ClusterTransport:
     async def _attempt(self, method: Unary[Req, Resp], request: Req) -> Resp:
         address = self.route.current
         try:
-            return await self.channel(address).call(method, request, timeout_s=ATTEMPT_S)
+            response = await self.channel(address).call(method, request, timeout_s=ATTEMPT_S)
         except TRIED_AGAIN as error:
             self.after(error, address, 1)
             raise
+        self._answered(address)
+        return response
 
     async def _call_alone(
         self,
@@ -129,7 +137,7 @@ class ClusterTransport:
             address = self.route.current
             left_s = max(deadline_s - self._loop.time(), 0.0)
             try:
-                return await self.channel(address).call(
+                response = await self.channel(address).call(
                     method, request, timeout_s=min(left_s, attempt_s)
                 )
             except TRIED_AGAIN as error:
@@ -137,8 +145,29 @@ class ClusterTransport:
                 pause_s = self.after(error, address, refusals)
                 if self._loop.time() + pause_s >= deadline_s:
                     raise _late(method.full_name, error, timeout_s) from error
+            else:
+                self._answered(address)
+                return response
             if pause_s:
                 await asyncio.sleep(pause_s)
+
+    def _answered(self, address: str) -> None:
+        """A node has answered: ask it now and then who else there is, for when it is gone."""
+        now_s = self._loop.time()
+        if address == self._learned_from and now_s < self._learn_at_s:
+            return
+        self._learned_from, self._learn_at_s = address, now_s + LEARN_S
+        if self._learning is None and not self._closed:
+            self._learning = self._loop.create_task(self._learn(address))
+
+    async def _learn(self, address: str) -> None:
+        try:
+            status = await self.call_at(address, STATUS, StatusRequest(), timeout_s=ATTEMPT_S)
+            self.route.learn(member.address for member in status.members if member.address)
+        except SteleError:
+            self._learn_at_s = 0.0  # the next answer asks again
+        finally:
+            self._learning = None
 
     async def call_nearest(
         self, method: Unary[Req, Resp], request: Req, *, timeout_s: float
@@ -213,8 +242,9 @@ class ClusterTransport:
         if self._closed or self._fork.inherited:
             return
         self._closed = True
-        for keeper in self._keepers:
-            keeper.cancel()
+        for task in (*self._keepers, self._learning):
+            if task is not None:
+                task.cancel()
         channels = list(self._channels.values())
         await asyncio.gather(*(channel.close(grace_s=0) for channel in channels))
 

@@ -83,3 +83,16 @@ async def test_a_client_may_have_more_watches_than_a_connection_has_streams() ->
         again = await ms.watch("/w/")
         assert await ms.put("/w/a", b"2") == (await anext(again)).index
         await again.close()
+
+
+async def test_one_address_is_enough_when_its_node_dies_later() -> None:
+    async with group_of(3) as group:
+        seed = await group.settled_leader()
+        ms = group.client(seed)
+        await ms.put("/a", b"1")
+        async with asyncio.timeout(20):
+            while len(ms.transport.addresses) < 3:
+                await asyncio.sleep(0.005)
+        await group.kill(seed)
+        await ms.put("/a", b"2", timeout=20)
+        assert (await ms.get("/a")).value == b"2"  # type: ignore[union-attr]
