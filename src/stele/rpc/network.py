@@ -410,17 +410,17 @@ class SocketNetwork:
         self, sock: socket.socket, stream: SocketStream, credentials: Credentials | None
     ) -> None:
         inode = os.fstat(sock.fileno()).st_ino
-        if credentials is None:
-            await self._loop.create_connection(lambda: stream, sock=sock)
-        else:
+        tls = None if credentials is None else credentials.client_context
+        try:
             await self._loop.create_connection(
                 lambda: stream,
                 sock=sock,
-                ssl=credentials.client_context,
-                server_hostname=credentials.server_hostname or "",
-                ssl_handshake_timeout=HANDSHAKE_TIMEOUT_S,
+                ssl=tls,
+                server_hostname=None if credentials is None else credentials.server_hostname or "",
+                ssl_handshake_timeout=None if credentials is None else HANDSHAKE_TIMEOUT_S,
             )
-        _forget_if_closed(sock, inode)
+        finally:  # a handshake that failed has closed it too
+            _forget_if_closed(sock, inode)
 
 
 def _forget_if_closed(sock: socket.socket, inode: int) -> None:
