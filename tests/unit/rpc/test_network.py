@@ -8,7 +8,9 @@ import logging
 import os
 import socket
 import ssl
+import struct
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -22,7 +24,7 @@ from stele.errors import (
     Unauthenticated,
     Unavailable,
 )
-from stele.rpc.identity import Proof
+from stele.rpc.identity import Proof, Role
 from stele.rpc.loops import new_loop
 from stele.rpc.network import (
     CLAIMED,
@@ -31,6 +33,7 @@ from stele.rpc.network import (
     describe_failure,
     link_of,
 )
+from tests.unit.rpc.certificates import Authority
 
 
 class Recorder:
@@ -243,6 +246,9 @@ def test_failures_say_what_to_do(error: Exception, expected: type[SteleError]) -
     assert found is error or found.__cause__ is error
 
 
+HASTY_ENDS = 30
+
+
 class Hasty(Recorder):
     """Has enough of a connection as soon as it stands."""
 
@@ -271,3 +277,34 @@ def test_a_connection_that_ends_at_once_leaves_no_descriptor_behind(
     with asyncio.Runner(loop_factory=loop_factory) as runner:
         runner.run(come_and_go())
     assert [sock.fileno() for sock in sockets] == [-1] * 3
+
+
+@pytest.mark.parametrize("loop_factory", [asyncio.new_event_loop, new_loop])
+def test_a_handshake_that_is_cut_off_leaves_no_descriptor_behind(
+    loop_factory: Callable[[], asyncio.AbstractEventLoop],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    """The other end resets every connection as soon as it stands, before it has said anything."""
+    sockets: list[socket.socket] = []
+    monkeypatch.setattr("stele.rpc.network.stays_with_parent", sockets.append)
+    credentials = Authority(tmp_path).credentials("m1", Role.METASTORE)
+
+    async def be_cut_off(address: str, listening: socket.socket) -> None:
+        network = SocketNetwork(credentials)
+        for _ in range(HASTY_ENDS):
+            client = Recorder()
+            network.connect(address, client)
+            accepted, _ = await asyncio.to_thread(listening.accept)
+            accepted.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            accepted.close()
+            await client.until(partial(getattr, client, "ends"))
+            await asyncio.gather(*network._dialling)
+        await asyncio.sleep(0.01)  # transports that are closing let go of theirs
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        address = f"127.0.0.1:{listening.getsockname()[1]}"
+        with asyncio.Runner(loop_factory=loop_factory) as runner:
+            runner.run(be_cut_off(address, listening))
+    assert {sock.fileno() for sock in sockets} == {-1}
+    assert len(sockets) == HASTY_ENDS
