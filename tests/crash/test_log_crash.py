@@ -24,7 +24,8 @@ from stele.storage.log_parts import Commit, clock_commit, release_commit
 from stele.storage.log_reader import LogReader
 from stele.storage.log_replay import Replayed, recover_log, replay
 from stele.storage.log_seal import seal, seal_fence, sealed_entries
-from stele.storage.log_segments import first_needed_file, remove_released
+from stele.storage.log_segments import first_needed_file, released_files
+from stele.storage.log_spares import SpareFiles
 from tests.unit.storage.log_support import DIRECTORY, TABLE, batch, new_writer, rows, written
 
 STATES = int(os.environ.get("STELE_CRASH_STATES", "2000"))
@@ -70,11 +71,9 @@ CELLS = {group: _written_cells(group) for group in range(1, GROUPS + 1)}
 
 
 def write_log(fs: MemoryFileSystem, notes: Notes, groups: int = GROUPS) -> None:
-    """Groups of commits over several files; some files are given up on the way."""
-    log = GroupCommit(
-        new_writer(fs, roll_bytes=ROLL_BYTES, reserve_bytes=RESERVE_BYTES),
-        LogEvents(fence=seal_fence(fs, DIRECTORY)),
-    )
+    """Groups of commits over several files; some are given up on the way, and written again."""
+    writer = new_writer(fs, roll_bytes=ROLL_BYTES, reserve_bytes=RESERVE_BYTES)
+    log = GroupCommit(writer, LogEvents(fence=seal_fence(fs, DIRECTORY)))
     for group in range(1, groups + 1):
         notes.attempt(("commit", group))
         try:
@@ -85,11 +84,13 @@ def write_log(fs: MemoryFileSystem, notes: Notes, groups: int = GROUPS) -> None:
             continue
         notes.ack(("commit", group))
         if group == SAVED_GROUP:
-            give_up_files(fs, notes, log, saved=group - 2)
+            give_up_files(fs, notes, log, writer.spares, saved=group - 2)
     log.close()
 
 
-def give_up_files(fs: MemoryFileSystem, notes: Notes, log: GroupCommit, saved: int) -> None:
+def give_up_files(
+    fs: MemoryFileSystem, notes: Notes, log: GroupCommit, spares: SpareFiles, saved: int
+) -> None:
     txn = 10 * saved + 9
     first_needed = first_needed_file(log.files, {TABLE: txn, "other": txn})
     try:
@@ -97,7 +98,7 @@ def give_up_files(fs: MemoryFileSystem, notes: Notes, log: GroupCommit, saved: i
     except OutOfSpace:
         return
     notes.attempt(("saved", saved))
-    remove_released(fs, DIRECTORY, first_needed)
+    spares.keep_or_delete(released_files(fs, DIRECTORY, first_needed))
     log.forget_files(first_needed)
 
 
@@ -131,6 +132,15 @@ def test_the_files_are_rolled_and_given_up_in_the_run_above() -> None:
     names = fs.list(DIRECTORY)
     assert names[0] != file_name(1)
     assert len(names) >= 2
+
+
+def test_files_are_written_once_more_in_the_run_above() -> None:
+    fs = MemoryFileSystem()
+    fs.disk.steps = []
+    write_log(fs, Notes([]))
+    steps = Counter(step.name for step in fs.disk.steps)
+    assert steps["reuse"] >= 1
+    assert steps["rename"] == 2 * steps["reuse"]
 
 
 def test_a_promise_that_is_broken_is_noticed() -> None:

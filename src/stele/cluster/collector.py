@@ -66,6 +66,8 @@ class Collector:
 
     def make_room(self) -> None:
         """The disk is full: give back what garbage takes, before anybody is refused for it."""
+        for engine in (self._store.user, self._store.meta):
+            engine.log_spares.give_back()
         now_us = self._store.world.clock.monotonic_us()
         last_us = self._made_room_us
         if last_us is not None and now_us - last_us < MAKE_ROOM_PERIOD_US:

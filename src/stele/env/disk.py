@@ -41,14 +41,19 @@ Entries = tuple[tuple[str, "int | None"], ...]
 class File:
     """``live[:synced_length]`` is synced and never changes; ``changes`` made the rest.
 
-    A file may be longer than what was written into it: zeros follow up to its end, of which the
-    first ``synced_zeros`` are synced.
+    A file may be longer than what was written into it: up to its end follows what is ``stale``, in
+    a file that is written once more, and then zeros. The first ``synced_behind`` bytes of that are
+    synced.
     """
 
     live: bytes | bytearray = b""
     synced_length: int = 0
     written_length: int = 0
-    synced_zeros: int = 0
+    synced_behind: int = 0
+    stale: bytes = b""
+    """What the file held when it was taken to be written once more, as far as it was not cut."""
+    cut_length: int = 0
+    """How long it was at its shortest since it was last synced, if that is less than is stale."""
     changes: list[Change] = dataclass_field(default_factory=list)
     lying: bool = False
     links: int = 0
@@ -65,8 +70,9 @@ class File:
     def pending(self) -> UnsyncedFile:
         """What may be left of this file."""
         if self.unsynced is None:
-            synced = bytes(self.live[: self.synced_length])
-            self.unsynced = UnsyncedFile(synced, self.changes, self.synced_zeros)
+            end = self.synced_length + self.synced_behind
+            synced = bytes(self.live[: self.synced_length]) + self.stale[self.synced_length : end]
+            self.unsynced = UnsyncedFile(synced, self.changes, end - len(synced))
         return self.unsynced
 
     def copy(self) -> File:
@@ -75,11 +81,20 @@ class File:
             self.freeze(),
             self.synced_length,
             self.written_length,
-            self.synced_zeros,
+            self.synced_behind,
+            self.stale,
+            self.cut_length,
             [*self.changes],
             self.lying,
             self.links,
         )
+
+    def reuse(self) -> None:
+        """Begin again at the start; all that is in the file is stale."""
+        assert not self.changes, "what is pending would be taken for what is written now"
+        self.stale = self.freeze()
+        self.cut_length = self.synced_behind = len(self.stale)
+        self.synced_length = self.written_length = 0
 
     def change(self, change: Change) -> None:
         if isinstance(self.live, bytes):
@@ -90,13 +105,15 @@ class File:
         del self.live[change.end :]
         self.live.extend(bytes(change.end - len(self.live)))
         self.written_length = min(self.written_length, change.end)
+        self.cut_length = min(self.cut_length, change.end)
         self.changes.append(change)
         self.frozen = self.unsynced = None
 
     def settle(self) -> None:
         if not self.lying:
             self.synced_length = self.written_length
-            self.synced_zeros = len(self.live) - self.written_length
+            self.synced_behind = len(self.live) - self.written_length
+            self.stale = self.stale[: self.cut_length]
             self.changes = []
             self.unsynced = None
 
@@ -225,6 +242,11 @@ class Disk:
         end = max(len(file.live), offset + len(data))
         self.used_bytes += end - len(file.live)
         file.change(Change(offset, data, end))
+
+    def reuse(self, inode: int, path: str) -> None:
+        """Write a file from its start once more; what is in it stays behind what is written."""
+        self._record("reuse", (inode,), path)
+        self.file(inode).reuse()
 
     def grow(self, inode: int, length: int, path: str) -> None:
         """Lengthen a file by zeros."""

@@ -95,13 +95,24 @@ class _Handle:
 class KernelWritableFile(_Handle):
     """``WritableFile``."""
 
-    def __init__(self, kernel: Kernel, descriptor: int, path: str, failed_syncs: set[str]) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        descriptor: int,
+        path: str,
+        failed_syncs: set[str],
+        length: int = 0,
+    ) -> None:
         super().__init__(kernel, descriptor, path)
         self.position = 0
-        self._length = 0
+        self._length = length
         """Of the file, if it is longer than what is written."""
         self._failed_syncs = failed_syncs
         self._failure: SteleError | None = None
+
+    @property
+    def length(self) -> int:
+        return max(self.position, self._length)
 
     def write(self, *buffers: ReadableBuffer) -> None:
         descriptor = self._usable_descriptor()
@@ -137,7 +148,7 @@ class KernelWritableFile(_Handle):
             raise self._failure from error
 
     def reserve(self, length: int, *, filled: bool = False) -> None:
-        descriptor, end = self._usable_descriptor(), max(self.position, self._length)
+        descriptor, end = self._usable_descriptor(), self.length
         if length <= end:
             return
         try:
@@ -251,6 +262,16 @@ class KernelFileSystem:
     def create(self, path: str) -> KernelWritableFile:
         descriptor = self._call(Purpose.WRITE, "create", self._kernel.create, path)
         return KernelWritableFile(self._kernel, descriptor, path, self._failed_syncs)
+
+    def overwrite(self, path: str) -> KernelWritableFile:
+        descriptor = self._call(Purpose.WRITE, "open", self._kernel.open_write, path)
+        try:
+            with _doing(Purpose.WRITE, "measure", path):
+                length = self._kernel.size(descriptor)
+        except SteleError:
+            self._kernel.close(descriptor)
+            raise
+        return KernelWritableFile(self._kernel, descriptor, path, self._failed_syncs, length)
 
     def open_read(self, path: str) -> KernelRandomFile:
         descriptor = self._call(Purpose.READ, "open", self._kernel.open_read, path)

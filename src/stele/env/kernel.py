@@ -38,6 +38,9 @@ class Kernel(Protocol):
     def open_read(self, path: str) -> int:
         """An existing regular file, open for reading; never through a symbolic link."""
 
+    def open_write(self, path: str) -> int:
+        """Likewise, open for writing; what is in it stays."""
+
     def write(self, descriptor: int, buffers: Sequence[memoryview], offset: int) -> int:
         """Write at ``offset``; returns how many bytes were taken."""
 

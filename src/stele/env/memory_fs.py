@@ -137,6 +137,14 @@ class MemoryKernel:
     def open_read(self, path: str) -> int:
         return self._perform(Call.OPEN, lambda: self._descriptor(self._find_file(path), path))
 
+    def open_write(self, path: str) -> int:
+        def effect() -> int:
+            inode = self._find_file(path)
+            self.disk.reuse(inode, path)
+            return self._descriptor(inode, path)
+
+        return self._perform(Call.OPEN, effect)
+
     def open_dir(self, path: str) -> int:
         def effect() -> int:
             inode = self._find(path)

@@ -95,15 +95,19 @@ class Tasks(Protocol):
 
 
 class WritableFile(Protocol):
-    """A new file, written from its start to its end by one writer. Not thread-safe."""
+    """A file that one writer writes from its start to its end. Not thread-safe."""
 
     @property
     def path(self) -> str:
-        """The path it was created under."""
+        """The path it was opened under."""
 
     @property
     def position(self) -> int:
         """How many bytes have been written."""
+
+    @property
+    def length(self) -> int:
+        """How long the file is: more than is written, if it is reserved or was used before."""
 
     def write(self, *buffers: ReadableBuffer) -> None:
         """Append the buffers, in order, as one write; anything with the buffer protocol, no copy.
@@ -121,7 +125,7 @@ class WritableFile(Protocol):
         """
 
     def trim(self) -> None:
-        """Give up what is reserved: the file ends with what was written."""
+        """Let the file end with what was written, and give up what is behind it."""
 
     def sync(self) -> None:
         """Return when every byte written so far survives a power failure (not the file's name)."""
@@ -186,6 +190,14 @@ class FileSystem(Protocol):
 
     def create(self, path: str) -> WritableFile:
         """A new, empty file; ``AlreadyExists`` if the name is taken. There is no append."""
+
+    def overwrite(self, path: str) -> WritableFile:
+        """An existing file, to be written from its start once more.
+
+        What it held stays behind what is written, and comes up among it after a power failure:
+        whoever reads it has to tell the two apart. In return syncs are as quick as of a file that
+        is reserved and filled.
+        """
 
     def open_read(self, path: str) -> RandomFile:
         """An existing file, for reading."""

@@ -45,7 +45,13 @@ class PosixKernel:
         return os.open(self._absolute(path), flags, FILE_MODE)
 
     def open_read(self, path: str) -> int:
-        descriptor = os.open(self._absolute(path), os.O_RDONLY | os.O_NONBLOCK | _COMMON_FLAGS)
+        return self._open_file(path, os.O_RDONLY)
+
+    def open_write(self, path: str) -> int:
+        return self._open_file(path, os.O_WRONLY)
+
+    def _open_file(self, path: str, mode: int) -> int:
+        descriptor = os.open(self._absolute(path), mode | os.O_NONBLOCK | _COMMON_FLAGS)
         if stat.S_ISREG(os.fstat(descriptor).st_mode):
             return descriptor
         os.close(descriptor)

@@ -79,6 +79,11 @@ def file_name(sequence: int) -> str:
     return f"{sequence:0{SEQUENCE_DIGITS}d}.log"
 
 
+def spare_name(sequence: int) -> str:
+    """The name under which a file that nobody needs waits to be written once more."""
+    return f"{sequence:0{SEQUENCE_DIGITS}d}.spare"
+
+
 def file_sequence(name: str) -> int | None:
     """The number of a log file, or ``None`` if the name is not exactly one that we give."""
     match = _FILE_NAME.fullmatch(name)

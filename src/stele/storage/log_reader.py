@@ -6,7 +6,8 @@ What a crash may leave, and nothing else, is forgiven:
   before it is durable, so at most one entry can be torn, and only at the end. If anything later
   than the bad place proves to be an entry of this file, the bad place was once durable: that is
   damage, and is reported with file and offset.
-* Zeros at the end of the last file: it was reserved ahead of what was written.
+* Behind what was written into the last file, the zeros that it was reserved with, or what it held
+  when it was another file (``log_spares``): entries with another mark.
 * A last file with a torn header and nothing behind it: the writer died while making it.
 * Missing files at the beginning, if the log says that they were given up.
 
@@ -24,7 +25,7 @@ from typing import TYPE_CHECKING
 from crc32c import crc32c
 
 from stele.env.ports import FileSystem, RandomFile
-from stele.errors import Corruption, UnsupportedFormat
+from stele.errors import Corruption, NotFound, UnsupportedFormat
 from stele.storage.log_format import (
     ALIGNMENT,
     BODY_BYTES_MAX,
@@ -181,19 +182,8 @@ class FileReader:
         try:
             yield from self.entries()
         except Corruption:
-            at = self.position
-            if not self._only_zeros() if at.is_last else self.later_entry() is not None:
+            if self.later_entry() is not None:
                 raise
-
-    def _only_zeros(self) -> bool:
-        """Whether nothing but what was reserved stands behind the current position."""
-        offset, length = self.position.offset, self._window.length
-        while offset < length:
-            piece = bytes(self._window.get(offset, min(READ_AHEAD_BYTES, length - offset)))
-            if piece.strip(b"\x00") or not piece:
-                return False
-            offset += len(piece)
-        return True
 
     def _bad(self, reason: str) -> Corruption:
         return Corruption(reason, file=self._path, offset=self.position.offset)
@@ -203,15 +193,17 @@ class FileReader:
 
         Its header is proof enough: it was written only once all before it was durable.
         """
-        mark = self.header.mark
-        offset = self.position.offset + ALIGNMENT
+        mark, at = self.header.mark, self.position
+        torn = at.index if at.is_last else at.index + 1
+        """The number of an entry that may have been begun and not finished."""
+        offset = at.offset if at.is_last else at.offset + ALIGNMENT
         while self._window.length - offset >= ENTRY_HEADER_BYTES:
             size = min(READ_AHEAD_BYTES, self._window.length - offset)
             data = bytes(self._window.get(offset, size))
             found = data.find(mark)
             while 0 <= found <= size - ENTRY_HEADER_BYTES:
                 header = self._sound_header(data, found) if found % ALIGNMENT == 0 else None
-                if header is not None and header.index > self.position.index + 1:
+                if header is not None and header.index > torn:
                     return offset + found
                 found = data.find(mark, found + 1)
             # Pieces overlap, so that a header across a border is seen whole once.
@@ -255,10 +247,17 @@ class LogReader:
         present = list_files(self._fs, self._directory)
         sequences = present if self._lengths is None else sorted(self._lengths)
         run = last_run(sequences, set(present))
-        for sequence in run:
-            with self._fs.open_read(self._path(sequence)) as file:
-                yield from self._file_entries(file, sequence, is_last=sequence == sequences[-1])
         first = run[0] if run else sequences[-1] + 1 if sequences else FIRST_FILE
+        for sequence in run:
+            try:
+                with self._fs.open_read(self._path(sequence)) as file:
+                    yield from self._file_entries(file, sequence, is_last=sequence == sequences[-1])
+            except (NotFound, Corruption):
+                if self._fs.exists(self._path(sequence)):
+                    raise
+                # Its writer still lives, and gave it up while it was read. What was read of it is
+                # in fragments too.
+                self.position, first = None, sequence + 1
         if first > self._low_water:
             raise Corruption("log file is missing", file=self._path(first - 1))
 

@@ -3,9 +3,8 @@
 A log file is shared by all tables of a server. It is needed until everything in it is under a
 saved flush mark, of every table, and then it is *dead*. Only the oldest files are given up, never
 one between two that stay: so a reader can tell a file that was deleted from one that was lost.
-Before a file is deleted, the log itself says that it may be missing (a release part).
-
-The functions here decide; :func:`remove_released` is the one that acts.
+Before a file is deleted, the log itself says that it may be missing (a release part); what becomes
+of it then is ``log_spares``.
 """
 
 from __future__ import annotations
@@ -14,13 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from stele.env.failpoints import declare, failpoint
 from stele.env.ports import FileSystem
-from stele.errors import NotFound
-from stele.storage.log_format import file_name, file_sequence
+from stele.storage.log_format import file_sequence
 from stele.storage.log_parts import Span
-
-AFTER_DELETE = declare("storage.log.after_delete")
 
 NO_MARK = -1
 """Nothing of the table is saved."""
@@ -136,25 +131,12 @@ def bytes_by_table(files: Iterable[FileFacts]) -> dict[str, int]:
     return sizes
 
 
+def released_files(fs: FileSystem, directory: str, first_needed: int) -> list[int]:
+    """The numbers of the files that are there and that nobody needs, in order."""
+    return [sequence for sequence in list_files(fs, directory) if sequence < first_needed]
+
+
 def list_files(fs: FileSystem, directory: str) -> list[int]:
     """The numbers of the log files in a directory, in order of their numbers."""
     sequences = (file_sequence(name) for name in fs.list(directory))
     return sorted(sequence for sequence in sequences if sequence is not None)
-
-
-def remove_released(fs: FileSystem, directory: str, first_needed: int) -> list[int]:
-    """Delete the files below ``first_needed``, which a *durable* release part has given up.
-
-    The directory is not synced: a file that comes back after a crash is ignored by readers and
-    deleted the next time.
-    """
-    removed = []
-    for sequence in list_files(fs, directory):
-        if sequence < first_needed:
-            try:
-                fs.delete(f"{directory}/{file_name(sequence)}")
-            except NotFound:
-                continue
-            failpoint(AFTER_DELETE)
-            removed.append(sequence)
-    return removed

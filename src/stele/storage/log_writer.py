@@ -7,13 +7,15 @@ happened, a file has one writer from its first to its last byte.
 The order of durable steps:
 
     create file → write header → sync file → sync directory      before the file's first entry
+    write header into a spare → sync it → rename it → sync directory                 the same
     write entry → sync file                                       before anything is acknowledged
 
 A file is longer than what is in it while it is written: its place is reserved some way ahead, so
 that a sync has only the entry to write and not the file's new length, which takes almost as long
 again. Ahead of small entries it is filled with zeros as well, so that their syncs leave the file
-system's journal alone; large ones would pay more for that than they gain. The entry that is the
-last of a file cuts it to its end, before it is synced.
+system's journal alone; large ones would pay more for that than they gain, and have spare files
+(``log_spares``), which were written before. The entry that is the last of a file cuts it to its
+end, before it is synced.
 
 An entry starts only when the one before it is durable. A reader relies on that: where it
 finds a later entry, an earlier one that is damaged was once whole.
@@ -44,6 +46,7 @@ from stele.storage.log_format import (
 )
 from stele.storage.log_parts import Body, Commit, PartKind, encode_body, released_file
 from stele.storage.log_segments import Written
+from stele.storage.log_spares import SpareFiles
 
 ROLL_BYTES_DEFAULT = 64 * 1024 * 1024
 """A file is closed by the entry that takes it over this: the unit in which log space is freed."""
@@ -61,6 +64,7 @@ FILLED_BYTES_MAX = 256 * 1024
 AFTER_CREATE = declare("storage.log.after_create")
 AFTER_HEADER_WRITE = declare("storage.log.after_header_write")
 AFTER_HEADER_SYNC = declare("storage.log.after_header_sync")
+AFTER_NAMED = declare("storage.log.after_named")
 AFTER_DIRECTORY_SYNC = declare("storage.log.after_directory_sync")
 AFTER_RESERVE = declare("storage.log.after_reserve")
 AFTER_WRITE = declare("storage.log.after_write")
@@ -95,6 +99,8 @@ class LogWriter:
         self._roll_bytes = roll_bytes
         self._reserve_bytes = reserve_bytes
         self._clock = clock
+        self.spares = SpareFiles(fs, directory, roll_bytes)
+        """Files to be written once more. Whoever releases files adds to them, in any thread."""
         self._sequence = 0
         self._index = 0
         self._chain = 0
@@ -103,7 +109,7 @@ class LogWriter:
         self._mark: bytes | None = None
         """Of the open file, once its header is durable."""
         self._reserved = 0
-        """How long the open file is."""
+        """How long the open file is, if it is longer than what is in it."""
         self._failed = False
         self._start_directory()
 
@@ -133,6 +139,7 @@ class LogWriter:
 
     def close(self) -> Written | None:
         """End the log: readers then know that nothing is missing at its end. Idempotent."""
+        self.spares.give_back()
         if self._file is None:
             return None
         written = None
@@ -170,15 +177,15 @@ class LogWriter:
 
     def _open_file(self) -> None:
         """The next file, or the one whose header did not fit when it was last tried."""
+        path = f"{self._directory}/{file_name(self._sequence + 1)}"
         if self._file is None:
-            path = f"{self._directory}/{file_name(self._sequence + 1)}"
-            self._file = self._fs.create(path)
-            self._sequence += 1
+            spare = self.spares.take()
+            self._file = self._fs.create(path) if spare is None else self._fs.overwrite(spare)
             failpoint(AFTER_CREATE)
         mark = self._random.bytes(MARK_BYTES)
         header = FileHeader(
             session=self._session,
-            sequence=self._sequence,
+            sequence=self._sequence + 1,
             mark=mark,
             chain=self._chain,
             first_index=self._index + 1,
@@ -189,10 +196,25 @@ class LogWriter:
         failpoint(AFTER_HEADER_WRITE)
         self._file.sync()
         failpoint(AFTER_HEADER_SYNC)
+        if self._file.path != path:
+            self._name_spare(self._file.path, path)
         self._fs.sync_dir(self._directory)
         failpoint(AFTER_DIRECTORY_SYNC)
+        self._sequence += 1
+        self._reserved = self._file.length if self._file.length > len(header) else 0
         self._mark = mark
         self._chain = header_checksum(header)
+
+    def _name_spare(self, spare: str, path: str) -> None:
+        """The header is durable: now it is a log file."""
+        try:
+            self._fs.rename(spare, path)
+        except OutOfSpace:
+            self._close_file()
+            with suppress(SteleError):
+                self._fs.delete(spare)
+            raise
+        failpoint(AFTER_NAMED)
 
     def _write_entry(self, body: Body, *, last: bool) -> Written:
         assert self._file is not None

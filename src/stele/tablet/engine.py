@@ -113,6 +113,7 @@ class Engine:
             ),
             spawn=self._spawn_log,
         )
+        self.log_spares = self._log_writer.spares
         self.on_memory_grown: Callable[[TableState], None] = lambda _table: None
         """Called after a commit, without the lock: a chance to start a flush."""
         self.on_memory_full: Callable[[], None] = lambda: None

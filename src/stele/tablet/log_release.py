@@ -1,7 +1,7 @@
 """Giving up log files that nobody needs: what they hold is in fragments, or of tables now gone.
 
-The log says so first, in an entry of its own, and the files are deleted when that is durable. So a
-reader of the log knows of every file that is missing whether it may be.
+The log says so first, in an entry of its own, and the files go when that is durable. So a reader of
+the log knows of every file that is missing whether it may be.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from stele.errors import SteleError
 from stele.storage.log_parts import release_commit
-from stele.storage.log_segments import first_needed_file, remove_released
+from stele.storage.log_segments import first_needed_file, released_files
 from stele.tablet.engine import Engine
 
 
@@ -24,7 +24,7 @@ def release_log(engine: Engine) -> None:
         pending = engine.log_entry(lambda txn: release_commit(txn, first_needed))
     except SteleError:
         return  # the log takes nothing now; the next flush asks again
-    pending.then(lambda error: None if error else _delete(engine, first_needed))
+    pending.then(lambda error: None if error else _give_up(engine, first_needed))
 
 
 def _saved(engine: Engine, logged: set[str]) -> dict[str, int]:
@@ -37,7 +37,8 @@ def _saved(engine: Engine, logged: set[str]) -> dict[str, int]:
     return saved
 
 
-def _delete(engine: Engine, first_needed: int) -> None:
+def _give_up(engine: Engine, first_needed: int) -> None:
     with suppress(SteleError):  # what is left is deleted after a later flush
-        remove_released(engine.world.files, engine.log_directory, first_needed)
+        released = released_files(engine.world.files, engine.log_directory, first_needed)
+        engine.log_spares.keep_or_delete(released)
         engine.log.forget_files(first_needed)

@@ -52,6 +52,39 @@ def test_nothing_is_durable_before_both_syncs() -> None:
     assert disk.crash(LoseUnsynced()).file(inode).live == b"data"
 
 
+def contents_found(disk: Disk, inode: int, seeds: int = 200) -> set[bytes]:
+    return {bytes(disk.crash(Dice(seed)).file(inode).live) for seed in range(seeds)}
+
+
+def test_what_a_file_held_comes_up_behind_what_is_written_over_it() -> None:
+    disk = Disk()
+    inode = written(disk, "a", b"o" * 1_500)
+    disk.sync(inode, "a")
+    disk.sync(ROOT, "")
+    disk.reuse(inode, "a")
+    disk.write(inode, 0, b"n" * 600, "a")
+    assert disk.file(inode).live == b"n" * 600 + b"o" * 900
+    old, new = (b"o" * 512, b"o" * 988), (b"n" * 512, b"n" * 88 + b"o" * 900)
+    mixed = {first + rest for first in (old[0], new[0]) for rest in (old[1], new[1])}
+    assert contents_found(disk, inode) == mixed
+    disk.sync(inode, "a")
+    disk.write(inode, 600, b"m", "a")
+    assert contents_found(disk, inode) == {new[0] + new[1], b"n" * 600 + b"m" + b"o" * 899}
+    disk.sync(inode, "a")
+    disk.cut(inode, 601, "a")
+    disk.sync(inode, "a")
+    disk.grow(inode, 900, "a")
+    disk.sync(inode, "a")
+    assert contents_found(disk, inode) == {b"n" * 600 + b"m" + bytes(299)}
+
+
+def test_only_a_file_that_is_synced_is_written_once_more() -> None:
+    disk = Disk()
+    inode = written(disk, "a", b"data")
+    with pytest.raises(AssertionError, match="pending"):
+        disk.reuse(inode, "a")
+
+
 def test_an_image_is_synced_and_apart() -> None:
     disk = Disk()
     inode = written(disk, "a", b"data")

@@ -19,6 +19,7 @@ from stele.errors import (
     AlreadyExists,
     DirectoryInUse,
     InvalidArgument,
+    NotFound,
     OutOfSpace,
     StorageFailed,
     Unavailable,
@@ -213,6 +214,35 @@ class WithoutReserving(PosixKernel):
         if offset < self.size(descriptor):
             raise OSError(errno.EBADF, "the file is open for writing only")
         self.write(descriptor, [memoryview(b"\x00")], offset + length - 1)
+
+
+def test_a_file_is_written_over_from_its_start(tmp_path: Path) -> None:
+    fs = PosixFileSystem(tmp_path)
+    with fs.create("f") as file:
+        file.write(b"0123456789")
+        assert (file.position, file.length) == (10, 10)
+    with fs.overwrite("f") as file:
+        assert (file.position, file.length) == (0, 10)
+        file.write(b"abc")
+        file.sync()
+        assert (file.position, file.length) == (3, 10)
+        assert fs.read_all("f") == b"abc3456789"
+        file.reserve(12)
+        assert fs.read_all("f") == b"abc3456789\0\0"
+        file.trim()
+    assert fs.read_all("f") == b"abc"
+
+
+def test_only_a_file_is_written_over(tmp_path: Path) -> None:
+    fs = PosixFileSystem(tmp_path)
+    with pytest.raises(NotFound):
+        fs.overwrite("missing")
+    fs.mkdir("d")
+    with pytest.raises(InvalidArgument):
+        fs.overwrite("d")
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(InvalidArgument):
+        fs.overwrite("link")
 
 
 def test_reserving_again_does_not_look_at_what_is_reserved(tmp_path: Path) -> None:

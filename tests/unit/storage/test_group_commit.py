@@ -24,7 +24,7 @@ from stele.storage.log_parts import release_commit
 from stele.storage.log_queue import QueueState, Ticket
 from stele.storage.log_reader import LogReader
 from stele.storage.log_seal import seal, seal_fence
-from stele.storage.log_segments import first_needed_file, remove_released
+from stele.storage.log_segments import first_needed_file, released_files
 from stele.storage.log_writer import AFTER_SYNC, AFTER_WRITE
 from stele.storage.memory_budget import Admission
 from tests.unit.storage.log_support import DIRECTORY, TABLE, new_writer, read, recover, rows
@@ -439,17 +439,18 @@ def test_closing_on_a_full_disk_leaves_a_log_without_its_end() -> None:
 
 def test_files_are_released_in_the_log_before_they_go() -> None:
     fs = MemoryFileSystem()
-    log = new_log(fs, roll_bytes=1_024)
+    writer = new_writer(fs, roll_bytes=1_024)
+    log = GroupCommit(writer)
     for txn in range(1, 5):
         log.wait(log.append(rows(txn, value=bytes(1_000))))
     assert [facts.sequence for facts in log.files] == [1, 2, 3, 4]
     first_needed = first_needed_file(log.files, {TABLE: 2})
     assert first_needed == 3
     log.wait(log.append(release_commit(5, first_needed)))
-    remove_released(fs, DIRECTORY, first_needed)
+    assert writer.spares.keep_or_delete(released_files(fs, DIRECTORY, first_needed)) == [1, 2]
     log.forget_files(first_needed)
     assert [facts.sequence for facts in log.files] == [3, 4, 5]
-    assert read(fs.crash_image()) == [1, 2, 3, 4]  # the deletions are not synced, and need not be
+    assert read(fs.crash_image()) == [3, 4]
     assert read(fs) == [3, 4]
 
 

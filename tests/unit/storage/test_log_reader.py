@@ -17,7 +17,15 @@ from stele.storage.log_format import (
 )
 from stele.storage.log_parts import release_commit
 from stele.storage.log_reader import LogReader
-from tests.unit.storage.log_support import DIRECTORY, batch, new_writer, read, rows, written
+from tests.unit.storage.log_support import (
+    DIRECTORY,
+    batch,
+    new_writer,
+    read,
+    rows,
+    txns_of,
+    written,
+)
 
 FIRST = f"{DIRECTORY}/{file_name(1)}"
 
@@ -126,16 +134,54 @@ def test_a_torn_entry_anywhere_but_in_the_last_file_is_damage() -> None:
         assert (caught.value.file, caught.value.offset) == (FIRST, third)
 
 
-@pytest.mark.parametrize("behind", [b"x", bytes(7) + b"x", bytes(2_000) + b"x" + bytes(9)])
-def test_bytes_behind_the_end_of_a_file_are_damage(
-    monkeypatch: pytest.MonkeyPatch, behind: bytes
+@pytest.mark.parametrize("between", [0, 8, 2_000])
+def test_an_entry_behind_the_last_one_of_a_file_is_damage(
+    monkeypatch: pytest.MonkeyPatch, between: int
 ) -> None:
     monkeypatch.setattr(log_reader, "READ_AHEAD_BYTES", 512)
-    fs = written([[rows(1, value=bytes(1_000))]], roll_bytes=1_024)
+    whole = written([[rows(1, value=bytes(200))], [rows(2)], [rows(3, value=bytes(1_000))]])
+    _, second, third = offsets(whole)
+    later = whole.read_all(FIRST)[third:]
+    fs = written([[rows(1, value=bytes(200))], [rows(2, value=bytes(900))]], roll_bytes=1_024)
     data = fs.read_all(FIRST)
+    assert data[:second] == whole.read_all(FIRST)[:second], "the same file up to there"
     with pytest.raises(Corruption, match="bytes follow the last entry") as caught:
-        read(rewritten(fs, FIRST, data + behind))
+        read(rewritten(fs, FIRST, data + bytes(between) + later))
     assert caught.value.offset == len(data)
+
+
+@pytest.mark.parametrize("roll_bytes", [1_024, 1 << 20], ids=["last entry", "more to come"])
+def test_what_a_file_held_before_is_passed_over(roll_bytes: int) -> None:
+    old = written([[rows(txn, value=bytes(300))] for txn in range(1, 20)]).read_all(FIRST)
+    fs = written([[rows(1, value=bytes(1_000))]], roll_bytes=roll_bytes)
+    other_mark = old.replace(old[16:24], b"anything")
+    data = fs.read_all(FIRST)
+    assert read(rewritten(fs, FIRST, data + other_mark[len(data) :])) == [1]
+
+
+def test_a_file_that_is_given_up_and_written_again_while_it_is_read() -> None:
+    fs = MemoryFileSystem()
+    writer = new_writer(fs, roll_bytes=1_024)
+    for txn in range(1, 7):
+        writer.write([rows(txn, value=bytes(400))])
+    writer.write([release_commit(7, 3)])
+    entries = LogReader(fs, DIRECTORY).entries()
+    found = [next(entries)]
+    writer.spares.keep_or_delete([1, 2])
+    for txn in range(8, 14):
+        writer.write([rows(txn, value=bytes(400))])
+    assert not fs.exists(FIRST)
+    found += entries
+    assert set(txns_of(found)) >= {5, 6}
+
+
+def test_a_file_that_vanishes_while_it_is_read_is_damage_if_it_was_not_given_up() -> None:
+    fs = written([[rows(txn, value=bytes(300))] for txn in range(1, 10)], roll_bytes=1_024)
+    entries = LogReader(fs, DIRECTORY).entries()
+    next(entries)
+    fs.delete(f"{DIRECTORY}/{file_name(2)}")
+    with pytest.raises(Corruption, match="log file is missing"):
+        list(entries)
 
 
 @pytest.mark.parametrize("roll_bytes", [1_024, 1 << 20], ids=["last entry", "more to come"])

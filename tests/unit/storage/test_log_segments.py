@@ -7,12 +7,10 @@ from collections.abc import Mapping
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stele.env.failpoints import armed
 from stele.env.memory_fs import MemoryFileSystem
 from stele.storage.log_format import file_name
 from stele.storage.log_parts import Span
 from stele.storage.log_segments import (
-    AFTER_DELETE,
     FileFacts,
     FileLedger,
     Written,
@@ -21,7 +19,7 @@ from stele.storage.log_segments import (
     dead_files,
     first_needed_file,
     list_files,
-    remove_released,
+    released_files,
 )
 
 
@@ -120,19 +118,7 @@ def test_files_are_listed_in_order_of_their_numbers() -> None:
     assert list_files(fs, "log") == [2, 99_999_999, 100_000_000]
 
 
-def test_only_files_below_are_removed() -> None:
-    fs = directory(*(file_name(number) for number in range(1, 5)), "other")
-    assert remove_released(fs, "log", 3) == [1, 2]
-    assert remove_released(fs, "log", 3) == []
-    assert fs.list("log") == [file_name(3), file_name(4), "other"]
-
-
-def test_a_file_that_somebody_else_removed_is_no_error() -> None:
-    fs = directory(file_name(1), file_name(2))
-
-    def take_the_other(_name: str) -> None:
-        if fs.exists(f"log/{file_name(2)}"):
-            fs.delete(f"log/{file_name(2)}")
-
-    with armed(AFTER_DELETE, take_the_other):
-        assert remove_released(fs, "log", 3) == [1]
+def test_released_are_the_files_below() -> None:
+    fs = directory(*(file_name(number) for number in range(1, 5)), "other", "00000001.spare")
+    assert released_files(fs, "log", 3) == [1, 2]
+    assert released_files(fs, "log", 1) == []

@@ -1,0 +1,122 @@
+"""Log files that are written once more."""
+
+from __future__ import annotations
+
+from stele.env.failpoints import armed
+from stele.env.faults import Call, Failure, Fault, Faults
+from stele.env.memory_fs import MemoryFileSystem
+from stele.errors import OutOfSpace
+from stele.storage.log_format import file_name, spare_name
+from stele.storage.log_parts import release_commit
+from stele.storage.log_spares import AFTER_DELETE, SPARES_MAX, SpareFiles
+from stele.storage.log_writer import LogWriter
+from tests.unit.storage.log_support import DIRECTORY, new_writer, read, recover, rows
+
+FILE_BYTES = 1_024
+
+
+def directory(sizes: dict[str, int]) -> tuple[MemoryFileSystem, SpareFiles]:
+    fs = MemoryFileSystem()
+    fs.mkdir(DIRECTORY)
+    for name, size in sizes.items():
+        with fs.create(f"{DIRECTORY}/{name}") as file:
+            file.write(bytes(size))
+            file.sync()
+    fs.sync_dir(DIRECTORY)
+    return fs, SpareFiles(fs, DIRECTORY, FILE_BYTES)
+
+
+def released(fs: MemoryFileSystem, *, groups: int = 8) -> LogWriter:
+    """A log whose first two files are spares."""
+    writer = new_writer(fs, roll_bytes=FILE_BYTES)
+    for txn in range(1, groups + 1):
+        writer.write([rows(txn, value=bytes(400))])
+    writer.write([release_commit(groups + 1, 3)])
+    assert writer.spares.keep_or_delete([1, 2]) == [1, 2]
+    return writer
+
+
+def test_some_are_kept_and_the_others_deleted() -> None:
+    sizes = {file_name(number): FILE_BYTES for number in range(1, 6)}
+    fs, spares = directory(sizes | {"other": 5})
+    assert spares.keep_or_delete([1, 2, 3, 4]) == [1, 2, 3, 4]
+    assert fs.list(DIRECTORY) == [spare_name(1), spare_name(2), file_name(5), "other"]
+    assert spares.keep_or_delete([1, 2, 3, 4]) == []
+    assert [spares.take(), spares.take()] == [f"{DIRECTORY}/{spare_name(n)}" for n in (1, 2)]
+    assert spares.take() is None
+
+
+def test_a_huge_file_is_not_kept() -> None:
+    fs, spares = directory({file_name(1): 2 * FILE_BYTES + 1, file_name(2): 2 * FILE_BYTES})
+    spares.keep_or_delete([1, 2])
+    assert fs.list(DIRECTORY) == [spare_name(2)]
+
+
+def test_a_file_that_somebody_else_removed_is_no_error() -> None:
+    names = {file_name(number): FILE_BYTES for number in range(1, SPARES_MAX + 3)}
+    fs, spares = directory(names)
+    other = f"{DIRECTORY}/{file_name(SPARES_MAX + 2)}"
+
+    def take_the_other(_name: str) -> None:
+        if fs.exists(other):
+            fs.delete(other)
+
+    with armed(AFTER_DELETE, take_the_other):
+        assert spares.keep_or_delete(range(1, SPARES_MAX + 3)) == [*range(1, SPARES_MAX + 2)]
+
+
+def test_on_a_full_disk_all_are_given_back() -> None:
+    fs, spares = directory({file_name(1): FILE_BYTES, file_name(2): FILE_BYTES})
+    spares.keep_or_delete([1, 2])
+    spares.give_back()
+    assert fs.list(DIRECTORY) == []
+    assert spares.take() is None
+
+
+def test_a_spare_becomes_the_next_file_and_keeps_its_length() -> None:
+    fs = MemoryFileSystem()
+    writer = released(fs)
+    before = fs.list(DIRECTORY)
+    assert before[:2] == [spare_name(1), spare_name(2)]
+    length = len(fs.read_all(f"{DIRECTORY}/{spare_name(1)}"))
+    for txn in range(10, 13):
+        writer.write([rows(txn, value=bytes(400))])
+    newest = max(name for name in fs.list(DIRECTORY) if name.endswith(".log"))
+    assert newest not in before
+    assert spare_name(1) not in fs.list(DIRECTORY)
+    assert len(fs.read_all(f"{DIRECTORY}/{newest}")) == length
+    found = read(fs)
+    assert {10, 11, 12} <= set(found)
+    assert recover(fs.restarted()) == found
+
+
+def test_what_is_written_into_a_spare_survives_and_what_it_held_does_not() -> None:
+    fs = MemoryFileSystem()
+    writer = released(fs)
+    for txn in range(10, 40):
+        writer.write([rows(txn, value=bytes(100))])
+        assert recover(fs.crash_image())[-1] == txn
+    assert 1 not in read(fs.crash_image())
+
+
+def test_the_end_of_a_log_gives_its_spares_back() -> None:
+    fs = MemoryFileSystem()
+    writer = released(fs)
+    writer.close()
+    assert all(name.endswith(".log") for name in fs.list(DIRECTORY))
+
+
+def test_without_room_for_a_name_the_spare_goes_and_the_log_goes_on() -> None:
+    faults = Faults(Fault(Failure.ENOSPC, SPARES_MAX + 1, kinds={Call.RENAME}))
+    fs = MemoryFileSystem(faults=faults)
+    writer = released(fs, groups=6)
+    while spare_name(1) in fs.list(DIRECTORY):  # until a new file is due
+        txn = writer.clock + 1
+        try:
+            writer.write([rows(txn, value=bytes(400))])
+        except OutOfSpace:
+            break
+    assert faults.fired == 1
+    assert spare_name(1) not in fs.list(DIRECTORY)
+    writer.write([rows(txn, value=bytes(400))])
+    assert read(fs)[-1] == txn == recover(fs.crash_image())[-1]
