@@ -9,13 +9,15 @@ that lasted longer than the ring remembers.
 A small commit is one dictionary entry for each row. A bulk commit is one entry in all: it keeps
 its sorted row keys and is searched when somebody asks. Recording a batch of a thousand rows
 then costs as much as recording one.
+
+What is remembered is in two halves, recent and older. When the recent one is full it becomes the
+older one, which is dropped as a whole: forgetting takes no step for each row.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 RING_BYTES_MAX = 1 << 20
 """Enough for some ten thousand rows of a tablet. Twice as much remembers twice as long."""
@@ -33,68 +35,91 @@ class BulkCommit:
     size_bytes: int
 
 
+@dataclass(slots=True)
+class _Half:
+    """Commits of some time."""
+
+    rows: dict[bytes, int] = field(default_factory=dict)
+    bulk: list[BulkCommit] = field(default_factory=list)
+    size_bytes: int = 0
+    txn: int = 0
+    """Of the last of them."""
+
+    def copy(self) -> _Half:
+        return _Half(dict(self.rows), list(self.bulk), self.size_bytes, self.txn)
+
+    @staticmethod
+    def joined(lower: _Half, upper: _Half) -> _Half:
+        rows = dict(lower.rows)
+        for row, txn in upper.rows.items():
+            rows[row] = max(txn, rows.get(row, txn))
+        # Both sides of a split know what their parent knew.
+        bulk = {id(commit): commit for commit in (*lower.bulk, *upper.bulk)}.values()
+        size = sum(len(row) + ENTRY_OVERHEAD_BYTES for row in rows)
+        size += sum(commit.size_bytes + ENTRY_OVERHEAD_BYTES for commit in bulk)
+        ordered = sorted(bulk, key=lambda commit: commit.txn)
+        return _Half(rows, ordered, size, max(lower.txn, upper.txn))
+
+
 class CommitRing:
     """One tablet's memory of recent commits. Its owner's critical section guards it."""
 
-    __slots__ = ("_bulk", "_bytes", "_bytes_max", "_rows", "floor")
+    __slots__ = ("_bytes_max", "_older", "_recent", "_recent_max", "floor")
 
     def __init__(self, floor: int, bytes_max: int = RING_BYTES_MAX):
         self.floor = floor
         self._bytes_max = bytes_max
-        self._bytes = 0
-        self._rows: OrderedDict[bytes, int] = OrderedDict()
-        self._bulk: deque[BulkCommit] = deque()
+        self._older = _Half()
+        self._recent = _Half()
+        self._recent_max = bytes_max // 2
 
     def record(self, rows: Iterable[bytes], txn: int) -> None:
         """Remember a small commit. Txns never go back."""
+        recent = self._recent
+        known = recent.rows
         for row in rows:
-            if row in self._rows:
-                self._rows.move_to_end(row)
-            else:
-                self._bytes += len(row) + ENTRY_OVERHEAD_BYTES
-            self._rows[row] = txn
-        if self._bytes > self._bytes_max:
+            if row not in known:
+                recent.size_bytes += len(row) + ENTRY_OVERHEAD_BYTES
+            known[row] = txn
+        recent.txn = txn
+        if recent.size_bytes > self._recent_max:
             self._forget()
 
     def record_bulk(self, commit: BulkCommit) -> None:
         """Remember a commit of many rows."""
-        self._bulk.append(commit)
-        self._bytes += commit.size_bytes + ENTRY_OVERHEAD_BYTES
-        if self._bytes > self._bytes_max:
+        recent = self._recent
+        recent.bulk.append(commit)
+        recent.size_bytes += commit.size_bytes + ENTRY_OVERHEAD_BYTES
+        recent.txn = commit.txn
+        if recent.size_bytes > self._recent_max:
             self._forget()
 
     def last_commit(self, row: bytes) -> int:
         """The txn of the row's last commit; the floor when the ring does not know."""
-        newest = max(self._rows.get(row, self.floor), self.floor)
-        for commit in reversed(self._bulk):
-            if commit.txn <= newest:
-                break
-            if commit.contains(row):
-                return commit.txn
+        newest = self.floor
+        for half in (self._recent, self._older):
+            newest = max(newest, half.rows.get(row, newest))
+            for commit in reversed(half.bulk):
+                if commit.txn <= newest:
+                    break
+                if commit.contains(row):
+                    newest = commit.txn
         return newest
 
     def copy(self) -> CommitRing:
         """For the other half of a split: both sides know what the parent knew."""
         twin = CommitRing(self.floor, self._bytes_max)
-        twin._rows = OrderedDict(self._rows)
-        twin._bulk = deque(self._bulk)
-        twin._bytes = self._bytes
+        twin._older, twin._recent = self._older.copy(), self._recent.copy()
+        twin._recent_max = self._recent_max
         return twin
 
     @staticmethod
     def joined(lower: CommitRing, upper: CommitRing) -> CommitRing:
         """For a joined tablet: everything either side knew, and the higher floor."""
         ring = CommitRing(max(lower.floor, upper.floor), lower._bytes_max)
-        newest = sorted([*lower._rows.items(), *upper._rows.items()], key=lambda entry: entry[1])
-        for row, txn in newest:
-            if txn > ring.floor:
-                ring._rows[row] = txn
-                ring._bytes += len(row) + ENTRY_OVERHEAD_BYTES
-        bulk = {id(commit): commit for commit in (*lower._bulk, *upper._bulk)}
-        for commit in sorted(bulk.values(), key=lambda commit: commit.txn):
-            ring._bulk.append(commit)
-            ring._bytes += commit.size_bytes + ENTRY_OVERHEAD_BYTES
-        if ring._bytes > ring._bytes_max:
+        ring._older = _Half.joined(lower._older, upper._older)
+        ring._recent = _Half.joined(lower._recent, upper._recent)
+        if ring.size_bytes > ring._bytes_max:
             ring._forget()
         return ring
 
@@ -104,18 +129,15 @@ class CommitRing:
 
     @property
     def size_bytes(self) -> int:
-        return self._bytes
+        return self._older.size_bytes + self._recent.size_bytes
 
     def _forget(self) -> None:
-        # Purged to half in one go, so that the cost of purging is spread over many commits.
-        while self._bytes > self._bytes_max // 2 and (self._rows or self._bulk):
-            row_txn = next(iter(self._rows.values())) if self._rows else None
-            bulk_txn = self._bulk[0].txn if self._bulk else None
-            if row_txn is not None and (bulk_txn is None or row_txn <= bulk_txn):
-                row, txn = self._rows.popitem(last=False)
-                self._bytes -= len(row) + ENTRY_OVERHEAD_BYTES
-            else:
-                commit = self._bulk.popleft()
-                txn = commit.txn
-                self._bytes -= commit.size_bytes + ENTRY_OVERHEAD_BYTES
-            self.floor = max(self.floor, txn)
+        """Drop the older half, and the recent one too if it alone is too much to keep."""
+        self.floor = max(self.floor, self._older.txn)
+        self._older, self._recent = self._recent, _Half()
+        if self._older.size_bytes > self._bytes_max:
+            self.floor = max(self.floor, self._older.txn)
+            self._older = _Half()
+        # The older half has grown over its share by what came last: so much less is the other's.
+        rest = self._bytes_max - self._older.size_bytes
+        self._recent_max = min(self._bytes_max // 2, rest)

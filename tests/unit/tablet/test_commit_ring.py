@@ -55,6 +55,26 @@ def test_a_join_knows_both_sides_and_takes_the_higher_floor() -> None:
     assert joined.last_commit(b"x") == 9
 
 
+def test_a_join_of_full_rings_stays_within_its_bytes_and_forgets_no_conflict() -> None:
+    lower, upper = (CommitRing(floor=0, bytes_max=10_000) for _ in range(2))
+    for txn in range(1, 2_000):
+        (lower if txn % 2 else upper).record([b"row%d" % txn], txn)
+    joined = CommitRing.joined(lower, upper)
+    assert joined.size_bytes <= 10_000
+    assert all(joined.last_commit(b"row%d" % txn) >= txn for txn in range(1, 2_000))
+    assert joined.last_commit(b"row1999") == 1_999
+
+
+def test_a_commit_that_is_larger_than_the_ring_is_only_its_floor() -> None:
+    ring = CommitRing(floor=0, bytes_max=1_000)
+    ring.record([b"a"], 1)
+    ring.record_bulk(bulk(2, b"x" * 2_000))
+    assert ring.size_bytes == 0
+    assert ring.last_commit(b"a") == ring.last_commit(b"y") == 2
+    ring.record([b"b"], 3)
+    assert ring.last_commit(b"b") == 3
+
+
 def test_a_copy_goes_its_own_way() -> None:
     ring = CommitRing(floor=0)
     ring.record([b"a"], 1)
