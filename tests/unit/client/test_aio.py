@@ -125,12 +125,12 @@ async def test_closing(db: Database) -> None:
 
 
 async def test_changes_of_the_catalog_have_timeouts(adb: AsyncDatabase) -> None:
-    await adb.create_table("t", timeout=5)
+    await adb.create_table("t", timeout=60)
     await adb.alter_table("t", Schema(columns={"f:a": "int64"}), timeout="5s")
-    await adb.rename_table("t", "u", timeout=5)
-    await adb.clone_table("u", "v", timeout=5)
-    await adb.drop_table("u", timeout=5)
-    await adb.undrop_table("u", timeout=5)
+    await adb.rename_table("t", "u", timeout=60)
+    await adb.clone_table("u", "v", timeout=60)
+    await adb.drop_table("u", timeout=60)
+    await adb.undrop_table("u", timeout=60)
     assert await adb.tables() == ["u", "v"]
     with pytest.raises(InvalidArgument, match="timeout"):
         await adb.drop_table("u", timeout=-1)

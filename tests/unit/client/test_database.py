@@ -113,11 +113,11 @@ def test_a_forked_child_is_told_to_open_its_own(db: Database) -> None:
 
 def test_changes_of_the_catalog_have_timeouts(db: Database) -> None:
     """The same words on every backend; a free catalog is changed at once."""
-    db.create_table("t", timeout=5)
+    db.create_table("t", timeout=60)
     db.alter_table("t", Schema(columns={"f:a": "int64"}), timeout="5s")
-    db.rename_table("t", "u", timeout=5)
-    db.clone_table("u", "v", timeout=5)
-    db.drop_table("u", timeout=5)
+    db.rename_table("t", "u", timeout=60)
+    db.clone_table("u", "v", timeout=60)
+    db.drop_table("u", timeout=60)
     db.undrop_table("u", timeout=datetime.timedelta(seconds=5))
     assert db.tables() == ["u", "v"]
     with pytest.raises(InvalidArgument, match="timeout"):
@@ -132,11 +132,11 @@ def test_who_is_late_has_changed_nothing_here_or_attached(tmp_path: Path) -> Non
         def change_something() -> None:
             with owner._backend._catalog_changes():  # type: ignore[attr-defined]
                 held.set()
-                over.wait(20)
+                over.wait(120)
 
         other = threading.Thread(target=change_something)
         other.start()
-        held.wait(10)
+        assert held.wait(60)
         changes: list[Callable[[Database], object]] = [
             lambda db: db.create_table("u", timeout=0.05),
             lambda db: db.alter_table("t", Schema(columns={"f:a": "int64"}), timeout=0.05),

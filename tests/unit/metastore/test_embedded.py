@@ -276,7 +276,7 @@ def test_who_waits_hears_of_the_end() -> None:
     listener = threading.Thread(target=listen)
     listener.start()
     home.node.close()
-    listener.join(10)
+    listener.join(60)
     assert not listener.is_alive()
     assert "closed" in str(ends[0])
 

@@ -83,17 +83,17 @@ def test_a_sync_of_what_was_replaced_meanwhile_does_no_harm(tmp_path: Path) -> N
 
         def flush_wal(self, _sync: bool) -> None:
             adopted.set()
-            ends.wait(10)
+            ends.wait(60)
             raise RuntimeError("DB already closed")
 
     values._database = Slow(values._database)
     syncing = threading.Thread(target=values.sync)
     syncing.start()
-    assert adopted.wait(10)
+    assert adopted.wait(60)
     staged.adopt()
     staged.retire()
     ends.set()
-    syncing.join(10)
+    syncing.join(60)
     assert values.get(b"a") == b"new"
     values.sync()
 

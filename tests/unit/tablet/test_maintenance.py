@@ -243,7 +243,7 @@ def test_a_store_that_closes_does_not_wait_for_compactions() -> None:
         closing.join(0.001)
     for job in tasks.held:
         job()
-    closing.join(10)
+    closing.join(60)
     assert not closing.is_alive()
     assert flushed(table) == before
     assert isinstance(backend.maintenance.last_error, Unavailable)

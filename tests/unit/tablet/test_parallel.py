@@ -46,7 +46,7 @@ def test_all_parts_are_gathered() -> None:
 
     one, two = reference("s-00000001.parquet"), reference("s-00000002.parquet")
     write_parts(ThreadTasks(), "test", [lambda: (one,), lambda: (two,)], answered)
-    assert done.wait(10)
+    assert done.wait(60)
     (answer,) = answers
     assert not isinstance(answer, SteleError)
     assert set(answer) == {one, two}
