@@ -1,8 +1,7 @@
 """Flushes and compactions that somebody waits for, and changes of layout, which want to be alone.
 
-The two keep each other away from a table. Whoever waits to begin a job of files is let in before
-the next change of layout, or changes that follow one upon another would keep files from ever being
-written.
+The two keep each other away from a table. Whoever has to wait stands in line
+(``stele.tablet.waiting_line``), so that neither keeps the other away for ever.
 """
 
 from __future__ import annotations
@@ -35,19 +34,25 @@ class FileJobs:
         turn = turn or Turn(engine.world.clock)
 
         def is_free() -> bool:
-            in_files = state.flushing or state.compacting or state.jobs_waiting
-            return not (state.changing_layout or in_files)
+            is_busy = state.changing_layout or state.flushing or state.compacting
+            return not is_busy and state.line.is_turn_of(place)
 
         with engine.lock:
+            place = state.line.join(is_layout=True)
             why = f"table {state.name!r} has been busy with its files"
-            turn.wait_for(engine.work_ended, is_free, why)
-            state.changing_layout = True
+            try:
+                turn.wait_for(engine.work_ended, is_free, why)
+                state.changing_layout = True
+            finally:
+                state.line.leave(place)
+                engine.work_ended.notify_all()
         try:
             yield
         finally:
             with engine.lock:
                 state.changing_layout = False
                 engine.work_ended.notify_all()
+            self._maintenance.go_on(state)
 
     def flush_all(self, state: TableState, turn: Turn | None = None) -> None:
         """Flush all that a table has in memory now."""
@@ -63,7 +68,7 @@ class FileJobs:
         self._run(
             state,
             lambda ended: self._maintenance.flush(state, ended),
-            lambda: state.flushing or state.changing_layout,
+            lambda: state.keeps_flushes_away,
             turn,
         )
 
@@ -74,7 +79,7 @@ class FileJobs:
         self._run(
             state,
             lambda ended: self._maintenance.compact(state, config, group, inputs, ended),
-            lambda: config.id in state.compacting or state.changing_layout,
+            lambda: state.keeps_compactions_away(config.id),
         )
 
     def _run(
@@ -114,18 +119,22 @@ class FileJobs:
         busy: Callable[[], bool],
         turn: Turn | None,
     ) -> bool:
-        """Start a job when what is in its way has ended, before any further change of layout."""
+        """Start a job when what is in its way has ended, and it is its turn."""
         engine = self._engine
         with engine.lock:
-            state.jobs_waiting += 1
+            place = state.line.join(is_layout=False)
+
+        def is_free() -> bool:
+            return state.line.is_turn_of(place) and not busy()
+
         try:
             with engine.lock:
                 if turn is None:
-                    engine.work_ended.wait_for(lambda: not busy())
+                    engine.work_ended.wait_for(is_free)
                 else:
-                    turn.wait_for(engine.work_ended, lambda: not busy(), "its files have been busy")
+                    turn.wait_for(engine.work_ended, is_free, "its files have been busy")
             return start()
         finally:
             with engine.lock:
-                state.jobs_waiting -= 1
+                state.line.leave(place)
                 engine.work_ended.notify_all()

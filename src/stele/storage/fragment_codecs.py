@@ -87,8 +87,8 @@ Compressor = Callable[[memoryview], bytes]
 
 QUICK_LEVEL = 1
 QUICK_TABLE_LOG = 13
-"""The table of matches that zstd fills, at its quick level: half as large as usual, so that it stays
-in the nearest cache. A sixth less time, for pages of the same size to half a per cent."""
+"""The table of matches that zstd fills, at its quick level: half as large as usual, so that it
+stays in the nearest cache. A sixth less time, for pages of the same size to half a per cent."""
 
 
 def _zstd_compressor(level: int) -> zstandard.ZstdCompressor:

@@ -74,7 +74,7 @@ class Compaction:
     def start(self) -> bool:
         """Begin, unless the tablet is being compacted or is changing, or has changed."""
         with self.engine.lock:
-            if self.config.id in self.state.compacting or self.state.changing_layout:
+            if self.state.keeps_compactions_away(self.config.id):
                 return False
             current = self.state.layout.tablets.find(self.config.rows.start)
             if current is None or not set(self.inputs) <= set(current.references):

@@ -55,7 +55,7 @@ class Flush:
         """
         flush = Flush(engine, state, done)
         with engine.lock:
-            if state.flushing or state.changing_layout:
+            if state.keeps_flushes_away:
                 return False
             flush.memory = state.memory.begin_flush(engine.durable_txn)
             if flush.memory is None:

@@ -217,6 +217,14 @@ class Maintenance:
             self._running += 1
         self.engine.world.tasks.spawn("maintenance", self._look)
 
+    def go_on(self, state: TableState) -> None:
+        """A change of layout has ended: begin what it kept away."""
+        if not self.engine.options.background:
+            return
+        self.report("flush", _attempt(self.flush_if_due))
+        if self._put_off:
+            self.look_after(state, ())
+
     def look_after_everything(self) -> None:
         """All tablets of all tables, as after a load (T16, T17)."""
         for state in self.engine.tables():
@@ -254,7 +262,7 @@ class Maintenance:
         config = state.layout.tablets.find(first_row)
         if config is None:
             return
-        if state.changing_layout:
+        if state.changing_layout or state.line.layout_is_next:
             with self._idle:
                 self._put_off[state, first_row] = None
         elif not self.split_if_due(state, config):

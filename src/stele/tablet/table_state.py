@@ -25,6 +25,7 @@ from stele.tablet.events import FragmentsReplaced, RowRangeChanged, TabletEventN
 from stele.tablet.families import FamilyNames
 from stele.tablet.fragment_graph import FragmentGraph
 from stele.tablet.range_map import RangeMap
+from stele.tablet.waiting_line import WaitingLine
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,12 +104,26 @@ class TableState:
         """False while the table is being dropped: what comes later must not be acknowledged."""
         self.changing_layout = False
         """A split, join or regrouping is under way; no second one starts."""
-        self.jobs_waiting = 0
-        """Flushes and compactions that wait to begin: before the next change of layout."""
+        self.line = WaitingLine()
+        """Who waits to begin with its files or its layout."""
         self.undecided_txn: int | None = None
         """Of an import that is being decided: reads at or above it wait for the outcome."""
         self.undecided_why: SteleError | None = None
         """Why the outcome cannot be shown now: reads that would wait are told so."""
+
+    @property
+    def keeps_flushes_away(self) -> bool:
+        """Whether no flush may begin now. The lock is held.
+
+        Who waits to change the layout keeps the next one away, but not while a compaction is in the
+        way as well: that may take long, and commits would be refused when memory is full.
+        """
+        is_next = self.line.layout_is_next and not self.compacting
+        return self.flushing or self.changing_layout or is_next
+
+    def keeps_compactions_away(self, tablet: str) -> bool:
+        """Whether no compaction of a tablet may begin now. The lock is held."""
+        return tablet in self.compacting or self.changing_layout or self.line.layout_is_next
 
     @property
     def settled_txn(self) -> int:

@@ -39,7 +39,7 @@ def test_a_flush_that_waits_goes_before_the_next_change_of_layout(backend: Embed
     flushed = threading.Thread(target=backend.jobs.flush_all, args=(state,))
     with backend.jobs.layout_changes(state):
         flushed.start()
-        while not state.jobs_waiting:
+        while not len(state.line):
             flushed.join(0.001)
         in_memory_meanwhile = state.memory.oldest_txn
     with backend.jobs.layout_changes(state):
@@ -47,7 +47,7 @@ def test_a_flush_that_waits_goes_before_the_next_change_of_layout(backend: Embed
     assert in_memory_meanwhile is not None, "alone means alone"
     assert in_memory_then is None, "the flush was there first"
     flushed.join()
-    assert state.jobs_waiting == 0
+    assert len(state.line) == 0
 
 
 def test_who_comes_too_late_changed_nothing_and_is_forgotten(backend: EmbeddedBackend) -> None:
@@ -60,6 +60,60 @@ def test_who_comes_too_late_changed_nothing_and_is_forgotten(backend: EmbeddedBa
             pytest.fail("two at once")
         with pytest.raises(DeadlineExceeded):
             backend.jobs.flush(state, turn(backend, 1_000))
-    assert state.jobs_waiting == 0
+    assert len(state.line) == 0
     backend.jobs.flush_all(state)
     assert state.memory.oldest_txn is None
+
+
+def test_a_change_of_layout_is_not_kept_away_by_jobs_that_never_end(
+    backend: EmbeddedBackend,
+) -> None:
+    state, stop = written(backend), threading.Event()
+    table = backend.table("t")
+
+    def keep_busy(row: bytes) -> None:
+        while not stop.is_set():
+            put(table, row, b"v")
+            table.flush()
+            table.compact()
+
+    busy = [threading.Thread(target=keep_busy, args=(b"r%d" % number,)) for number in range(3)]
+    for thread in busy:
+        thread.start()
+    try:
+        for _ in range(20):
+            with backend.jobs.layout_changes(state):
+                assert not state.flushing
+                assert not state.compacting
+    finally:
+        stop.set()
+        for thread in busy:
+            thread.join()
+
+
+def test_while_a_compaction_is_in_the_way_flushes_go_on(backend: EmbeddedBackend) -> None:
+    """Or commits would be refused for as long as it takes."""
+    state = written(backend)
+    ended = threading.Event()
+
+    def change() -> None:
+        with backend.jobs.layout_changes(state):
+            ended.set()
+
+    with backend.store.user.lock:
+        state.compacting.add("somewhere")
+    changing = threading.Thread(target=change)
+    changing.start()
+    while not state.line.layout_is_next:
+        changing.join(0.001)
+    backend.jobs.flush_all(state)
+    assert state.memory.oldest_txn is None
+    assert state.keeps_compactions_away("another"), "no further one begins"
+    with backend.store.user.lock:
+        assert not ended.is_set()
+        state.compacting.clear()
+        assert state.keeps_flushes_away, "it is a moment now"
+        backend.store.user.work_ended.notify_all()
+    changing.join()
+    assert ended.is_set()
+    assert not state.keeps_flushes_away
