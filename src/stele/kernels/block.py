@@ -49,7 +49,8 @@ _FIXED_WIDTHS = (
 )
 """What a slice moves: every column of fixed-width entries, and the width of one entry."""
 
-_FIXED_BYTES = sum(width for _, width in _FIXED_WIDTHS)
+FIXED_BYTES = sum(width for _, width in _FIXED_WIDTHS)
+"""What a cell takes beside its row, qualifier and value."""
 _BINARY_COLUMNS = (ROW_OFFSETS, QUALIFIER_OFFSETS, VALUE_OFFSETS)
 
 _STEPS = np.zeros(DESCRIPTOR_WIDTH, np.int64)
@@ -107,7 +108,7 @@ class Block:
     @property
     def nbytes(self) -> int:
         """Bytes of cell data the block refers to (a slice counts only its own part)."""
-        return self.count * _FIXED_BYTES + sum(map(self.column_bytes, _BINARY_COLUMNS))
+        return self.count * FIXED_BYTES + sum(map(self.column_bytes, _BINARY_COLUMNS))
 
     def column_bytes(self, offsets: int) -> int:
         """Bytes of all rows, qualifiers or values, named by the column of their offsets."""

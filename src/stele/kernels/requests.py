@@ -1,7 +1,8 @@
 """Requests: batches of mutations before they have a txn, checked and numbered in one pass each.
 
 Nearly all large requests are sorted puts, and of those one pass can say that nothing is wrong with
-them. Whatever it does not like is left to the checks of the model, which know what to say about it.
+them (``plain_requests`` takes it). Whatever it does not like is left to the checks of the model,
+which know what to say about it.
 
 A commit gives every cell its txn, and those without a timestamp the same one for it. Only these
 two columns are new: the others stay the request's own memory.
@@ -9,13 +10,18 @@ two columns are new: the others stay the request's own memory.
 
 from __future__ import annotations
 
+from ctypes import string_at
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from stele.kernels.block import (
     COUNT,
+    DESCRIPTOR_WIDTH,
     FAMILY_CODES,
+    FIXED_BYTES,
     OPS,
     QUALIFIER_OFFSETS,
     ROW_BYTES,
@@ -25,17 +31,20 @@ from stele.kernels.block import (
     VALUE_OFFSETS,
     Block,
     Descriptor,
+    Ints,
     describe,
 )
 from stele.kernels.compare import compare_bytes, compare_cells_of_row, equal_bytes
-from stele.kernels.jit import quick
+from stele.kernels.jit import bulk, callee, quick
 from stele.kernels.memory import (
     address_of,
+    copy_bytes,
     load_i8,
     load_i16,
     load_i32,
     load_i64,
     store_i8,
+    store_i32,
     store_i64,
 )
 from stele.model.cells import TIMESTAMP_MAX, Op
@@ -45,17 +54,27 @@ from stele.model.limits import (
     ROW_BYTES_MAX,
     VALUE_BYTES_MAX,
 )
+from stele.model.mutations import settle
 
 _PUT = int(Op.PUT)
 
+Bytes = npt.NDArray[np.uint8]
 
-@quick
-def _are_plain_puts(descriptor: Descriptor, used: npt.NDArray[np.uint8]) -> bool:
-    """Whether all are puts within all limits, in order; marks the families that they are of."""
-    block, count = address_of(descriptor), descriptor[COUNT]
-    rows, data = descriptor[ROW_OFFSETS], descriptor[ROW_BYTES]
-    qualifiers, values = descriptor[QUALIFIER_OFFSETS], descriptor[VALUE_OFFSETS]
-    codes, ops, marks = descriptor[FAMILY_CODES], descriptor[OPS], address_of(used)
+QUICK_CELLS_MAX = 16 * 1024
+"""Up to here a pass takes some hundred microseconds; more would keep other threads from the GIL."""
+
+
+@callee
+def are_plain_puts(block: int, marks: int) -> bool:
+    """Whether all are puts within all limits, in order; marks the families that they are of.
+
+    The block has no txns, rising offsets, and no codes but those of its families.
+    """
+    count = load_i64(block + 8 * COUNT)
+    rows, data = load_i64(block + 8 * ROW_OFFSETS), load_i64(block + 8 * ROW_BYTES)
+    qualifiers = load_i64(block + 8 * QUALIFIER_OFFSETS)
+    values = load_i64(block + 8 * VALUE_OFFSETS)
+    codes, ops = load_i64(block + 8 * FAMILY_CODES), load_i64(block + 8 * OPS)
     size = load_i32(rows + 4 * count) - load_i32(rows)
     size += load_i32(qualifiers + 4 * count) - load_i32(qualifiers)
     size += load_i32(values + 4 * count) - load_i32(values)
@@ -84,9 +103,12 @@ def _are_plain_puts(descriptor: Descriptor, used: npt.NDArray[np.uint8]) -> bool
 
 
 @quick
-def _number(descriptor: Descriptor, txn: int, timestamps: int, txns: int) -> bool:
-    """Fill both columns of a commit; whether the cells are still in order."""
-    source, ops, count = descriptor[TIMESTAMPS], descriptor[OPS], descriptor[COUNT]
+def _number(request: Descriptor, txn: int, columns: Ints, cells: Descriptor) -> bool:
+    """Fill both columns of a commit and describe them; whether the cells are still in order."""
+    source, ops, count = request[TIMESTAMPS], request[OPS], request[COUNT]
+    timestamps = address_of(columns)
+    txns = timestamps + 8 * count
+    cells[TIMESTAMPS], cells[TXNS] = timestamps, txns
     moved, ahead = False, False
     for index in range(count):
         timestamp = load_i64(source + 8 * index)
@@ -101,32 +123,86 @@ def _number(descriptor: Descriptor, txn: int, timestamps: int, txns: int) -> boo
     return not (moved and ahead)
 
 
+@quick
+def _measure(descriptor: Descriptor, extent: Ints) -> None:
+    """Bytes of rows, of all cells, then address and length of the first row and of the last."""
+    count, rows, data = descriptor[COUNT], descriptor[ROW_OFFSETS], descriptor[ROW_BYTES]
+    qualifiers, values = descriptor[QUALIFIER_OFFSETS], descriptor[VALUE_OFFSETS]
+    first, last, end = load_i32(rows), load_i32(rows + 4 * count - 4), load_i32(rows + 4 * count)
+    extent[0] = end - first
+    extent[1] = extent[0] + count * FIXED_BYTES
+    extent[1] += load_i32(qualifiers + 4 * count) - load_i32(qualifiers)
+    extent[1] += load_i32(values + 4 * count) - load_i32(values)
+    extent[2], extent[3] = data + first, load_i32(rows + 4) - first
+    extent[4], extent[5] = data + last, end - last
+
+
+@callee
+def _copy_rows(block: int, rows: int, target: int) -> None:
+    count, offsets = load_i64(block + 8 * COUNT), load_i64(block + 8 * ROW_OFFSETS)
+    first, data = load_i32(offsets), target + 4 * (count + 1)
+    for index in range(count + 1):
+        store_i32(target + 4 * index, load_i32(offsets + 4 * index) - first)
+    copy_bytes(data, load_i64(block + 8 * ROW_BYTES) + first, load_i32(data - 4))
+    store_i64(rows + 8 * ROW_OFFSETS, target)
+    store_i64(rows + 8 * ROW_BYTES, data)
+    store_i64(rows + 8 * COUNT, count)
+
+
+@quick
+def _copy_rows_quick(descriptor: Descriptor, rows: Descriptor, target: Bytes) -> None:
+    _copy_rows(address_of(descriptor), address_of(rows), address_of(target))
+
+
+@bulk
+def _copy_rows_bulk(descriptor: Descriptor, rows: Descriptor, target: Bytes) -> None:
+    _copy_rows(address_of(descriptor), address_of(rows), address_of(target))
+
+
+class Extent(NamedTuple):
+    """How much a request is, and from where to where it goes."""
+
+    rows_bytes: int
+    size_bytes: int
+    first_row: bytes
+    last_row: bytes
+
+
 def request_block(batch: pa.RecordBatch) -> Block:
     """A ``MUTATIONS`` batch of sound structure as a block, whose cells have no txn yet."""
     descriptor, families, owner = describe(batch)
     return Block(descriptor, families, owner)
 
 
-def plain_families(request: Block) -> list[str] | None:
-    """The families of a request that is nothing but legal puts in order, else ``None``.
-
-    Whether the table has the families is not looked at.
-    """
-    used = np.zeros(max(len(request.families), 1), np.uint8)
-    if not request.count or not _are_plain_puts(request.descriptor, used):
-        return None
-    return [name for name, mark in zip(request.families, used.tolist(), strict=False) if mark]
+def extent_of(request: Block) -> Extent:
+    """The extent of a request, which has cells."""
+    words = np.empty(6, np.int64)
+    _measure(request.descriptor, words)
+    rows_bytes, size_bytes, first, first_bytes, last, last_bytes = words.tolist()
+    first_row, last_row = string_at(first, first_bytes), string_at(last, last_bytes)
+    return Extent(rows_bytes, size_bytes, first_row, last_row)
 
 
-def numbered(request: Block, txn: int) -> Block | None:
+# Memory of numpy below, not of Arrow: pieces of this size come and go with every request, and
+# Arrow's pool takes milliseconds for one of them now and then.
+
+
+def numbered(request: Block, txn: int) -> Block:
     """The cells of a request that commits as ``txn``.
 
-    ``None`` if they have to be sorted again: a put without a timestamp stands beside one with a
-    timestamp in the future.
+    They are sorted again if a put without a timestamp stands beside one with a timestamp in the
+    future.
     """
-    width = 8 * request.count
-    columns = pa.allocate_buffer(2 * width)
-    descriptor = request.descriptor.copy()
-    descriptor[TIMESTAMPS], descriptor[TXNS] = columns.address, columns.address + width
-    in_order = _number(request.descriptor, txn, columns.address, columns.address + width)
-    return Block(descriptor, request.families, (request.owner, columns)) if in_order else None
+    columns, descriptor = np.empty(2 * request.count, np.int64), request.descriptor.copy()
+    in_order = _number(request.descriptor, txn, columns, descriptor)
+    cells = Block(descriptor, request.families, (request.owner, columns))
+    return cells if in_order else Block.from_batch(settle(cells.batch))
+
+
+def only_rows(request: Block, rows_bytes: int) -> Block:
+    """The rows alone in memory of their own: rings keep them when the cells are long gone."""
+    rows = np.zeros(DESCRIPTOR_WIDTH, np.int64)
+    memory = np.empty(4 * (request.count + 1) + rows_bytes, np.uint8)
+    copy = _copy_rows_quick if request.count <= QUICK_CELLS_MAX else _copy_rows_bulk
+    copy(request.descriptor, rows, memory)
+    return Block(rows, (), memory)

@@ -43,6 +43,7 @@ from stele.model.schema import Schema
 __all__ = [
     "DEFAULT_LIMITS",
     "IpcLimits",
+    "check_dictionary",
     "check_structure",
     "decode_ipc",
     "encode_ipc",
@@ -127,10 +128,10 @@ def check_structure(batch: pa.RecordBatch, schema: pa.Schema) -> None:
         raise LimitExceeded(
             f"batch of {batch.num_rows} cells is over the limit of {BATCH_CELLS_MAX} cells"
         )
-    _check_dictionary(batch.column("family").dictionary)
+    check_dictionary(batch.column("family").dictionary)
 
 
-def _check_dictionary(dictionary: pa.Array) -> None:
+def check_dictionary(dictionary: pa.Array) -> None:
     """Names are legal, and none is there twice: two codes of one family would compare wrongly."""
     if len(dictionary) > FAMILIES_MAX:
         raise LimitExceeded(

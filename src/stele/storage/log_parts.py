@@ -26,7 +26,7 @@ import pyarrow as pa
 from crc32c import crc32c
 
 from stele.errors import Corruption, InvalidArgument, LimitExceeded
-from stele.kernels.block import Block
+from stele.kernels.block import FAMILY_LISTS_KEPT, Block, Families
 from stele.model.cell_order import first_disorder
 from stele.model.cells import CELLS, TIMESTAMP_MAX, Op
 from stele.model.limits import BATCH_CELLS_MAX, FAMILIES_MAX
@@ -81,9 +81,9 @@ def rows_commit(table: str, txn: int, records: Sequence[bytes]) -> Commit:
     return Commit(PartKind.ROWS, txn, _check_table(table), tuple(records), size)
 
 
-def batch_commit(table: str, txn: int, content: tuple[ReadableBuffer, ...]) -> Commit:
+def batch_commit(table: str, txn: int, content: tuple[bytes | pa.Buffer, ...]) -> Commit:
     """A commit of cells that :func:`encode_block` has encoded."""
-    size = sum(memoryview(buffer).nbytes for buffer in content)
+    size = sum(map(len, content))
     if size > COMMIT_BYTES_MAX:
         raise _too_large(size)
     return Commit(PartKind.BATCH, txn, _check_table(table), content, size)
@@ -116,14 +116,20 @@ def _too_large(size: int) -> LimitExceeded:
     return LimitExceeded(f"commit of {size} bytes is over the limit of {COMMIT_BYTES_MAX} bytes")
 
 
-def encode_block(block: Block) -> tuple[ReadableBuffer, ...]:
+def encode_block(block: Block) -> tuple[bytes | pa.Buffer, ...]:
     """Cells or mutations as the content of a batch part. Txns are left out.
 
     Nothing is copied: the content is the block's own memory, and keeps it alive.
     """
-    names = [name.encode() for name in block.families]
+    return families_head(block.families), *record_batch_message(block)
+
+
+@lru_cache(FAMILY_LISTS_KEPT)
+def families_head(families: Families) -> bytes:
+    """How the content of a batch part begins, filled up."""
+    names = [name.encode() for name in families]
     head = _FAMILY_COUNT.pack(len(names)) + b"".join(bytes([len(n)]) + n for n in names)
-    return head + bytes(padded(len(head)) - len(head)), *record_batch_message(block)
+    return head + bytes(padded(len(head)) - len(head))
 
 
 class Span(NamedTuple):

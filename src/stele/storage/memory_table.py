@@ -159,9 +159,11 @@ class MemoryTable:
 
     def add_block(self, txn: int, block: Block) -> None:
         """A commit that came as a batch; all its cells carry ``txn``."""
-        if not block.count:
-            return
-        fragment = MemoryFragment.of(block, txn, txn)
+        if block.count:
+            self.add_fragment(MemoryFragment.of(block, txn, txn))
+
+    def add_fragment(self, fragment: MemoryFragment) -> None:
+        """The same, when all about it is known already."""
         self._version.recent.append(fragment)
         self._settled_bytes += fragment.size_bytes
         if len(self._version.recent) >= RECENT_MAX:

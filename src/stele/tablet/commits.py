@@ -7,35 +7,32 @@ row records, larger ones an Arrow batch.
 
 from __future__ import annotations
 
-from ctypes import string_at
 from operator import itemgetter
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from stele.errors import InvalidCells
-from stele.kernels.block import COUNT, DESCRIPTOR_WIDTH, ROW_BYTES, ROW_OFFSETS, Block
+from stele.kernels.block import Block
 from stele.kernels.order import first_disorder
-from stele.kernels.requests import numbered, plain_families, request_block
+from stele.kernels.plain_requests import plain_request
+from stele.kernels.requests import extent_of, numbered, only_rows, request_block
 from stele.kernels.row_records import encode_record
 from stele.kernels.search import row_lower_bound
-from stele.model.cells import MUTATIONS, ROW_ERASURE_FAMILY, TIMESTAMP_MAX, TIMESTAMP_MIN, Op
+from stele.model.cells import ROW_ERASURE_FAMILY, TIMESTAMP_MAX, TIMESTAMP_MIN, Op
 from stele.model.columns import HIDDEN_FAMILIES
-from stele.model.mutations import MutationBatch, insert_record, stamp
+from stele.model.mutations import MutationBatch, insert_record
 from stele.model.ranges import RowRange
 from stele.model.request_identity import RequestIdentity
 from stele.model.schema import Schema
-from stele.model.validation import check_structure, validate_mutations
+from stele.model.validation import validate_mutations
 from stele.storage.log_parts import Commit, batch_commit, encode_block, rows_commit
-from stele.storage.memory_table import MemoryTable
+from stele.storage.memory_table import FRAGMENT_OVERHEAD_BYTES, MemoryFragment, MemoryTable
 from stele.tablet.commit_ring import BulkCommit
 from stele.tablet.families import FamilyNames
 from stele.tablet.options import SMALL_COMMIT_CELLS_MAX
 from stele.tablet.retries import trace
-
-if TYPE_CHECKING:
-    from _typeshed import ReadableBuffer
 
 Identity = RequestIdentity | None
 """Who sent a request, if it says so."""
@@ -125,29 +122,34 @@ class SmallCommit:
 
 
 class BatchCommit:
-    """Many mutations as a sorted ``MUTATIONS`` batch that was validated."""
+    """Many mutations, sorted and checked."""
+
+    __slots__ = ("_content", "_extent", "_request", "_rows", "size_bytes")
 
     rows = None
 
-    def __init__(self, batch: pa.RecordBatch, request: Block | None = None):
-        self._batch = batch
-        self._request = request or request_block(batch)
-        self._content: tuple[ReadableBuffer, ...] = encode_block(self._request)
-        self._rows = only_rows(self._request)
-        self.size_bytes = self._request.nbytes
+    def __init__(self, request: Block):
+        self._request = request
+        self._content = encode_block(request)
+        self._extent = extent_of(request)
+        self._rows = only_rows(request, self._extent.rows_bytes)
+        self.size_bytes = self._extent.size_bytes
 
     def span(self) -> RowRange:
-        request = self._request
-        return RowRange(request.row(0), request.row(request.count - 1) + b"\x00")
+        return RowRange(self._extent.first_row, self._extent.last_row + b"\x00")
 
     def distinct_rows(self) -> list[bytes]:
         """All rows; for conflict checks, which bulk writes rarely ask for."""
-        found: list[bytes] = self._batch.column(0).unique().to_pylist()
-        return found
+        return list(dict.fromkeys(map(self._rows.row, range(self._rows.count))))
 
     def stamp(self, table: str, txn: int, memory: MemoryTable) -> Commit:
         cells = numbered(self._request, txn)
-        memory.add_block(txn, cells or Block.from_batch(stamp(self._batch, txn)))
+        if cells.count == self._request.count:
+            _, size_bytes, first_row, last_row = self._extent
+            size_bytes += FRAGMENT_OVERHEAD_BYTES
+            memory.add_fragment(MemoryFragment(cells, txn, txn, size_bytes, first_row, last_row))
+        else:  # some have become one version
+            memory.add_block(txn, cells)
         return batch_commit(table, txn, self._content)
 
     def remembered(self, txn: int) -> BulkCommit:
@@ -157,20 +159,7 @@ class BatchCommit:
             place = row_lower_bound(rows, row)
             return place < rows.count and rows.row(place) == row
 
-        return BulkCommit(txn, contains, rows.column_bytes(ROW_OFFSETS) + 4 * rows.count)
-
-
-def only_rows(block: Block) -> Block:
-    """The rows of a block in memory of their own: rings keep them when the cells are long gone."""
-    descriptor = np.zeros(DESCRIPTOR_WIDTH, np.int64)
-    address = int(block.descriptor[ROW_OFFSETS])
-    offsets = np.frombuffer(string_at(address, 4 * (block.count + 1)), np.int32)
-    start = int(block.descriptor[ROW_BYTES]) + int(offsets[0])
-    data = pa.py_buffer(string_at(start, block.column_bytes(ROW_OFFSETS)))
-    offsets = offsets - offsets[0]
-    descriptor[ROW_OFFSETS], descriptor[ROW_BYTES] = offsets.ctypes.data, data.address
-    descriptor[COUNT] = block.count
-    return Block(descriptor, (), (offsets, data))
+        return BulkCommit(txn, contains, self._extent.rows_bytes + 4 * rows.count)
 
 
 def prepare(
@@ -190,29 +179,33 @@ def prepare(
         batch = mutations.to_arrow()
         for family in batch.column("family").dictionary.to_pylist():
             families[family]
-        return BatchCommit(_traced(batch, identity))
-    request = None if trusted else _checked(mutations, families)
-    if not mutations.num_rows:
-        raise InvalidCells("a batch has at least one mutation")
+        return BatchCommit(request_block(_traced(batch, identity)))
     if trusted:
+        _check_count(mutations)
         check_families(mutations, families)
-    if identity is None:
-        return BatchCommit(mutations, request)
-    return BatchCommit(_traced(mutations, identity))
+        return BatchCommit(request_block(_traced(mutations, identity)))
+    request = _checked(mutations, families)
+    if identity is not None:
+        request = request_block(_traced(mutations, identity))
+    return BatchCommit(request)
 
 
 def _checked(batch: pa.RecordBatch, families: FamilyNames) -> Block:
     """A batch from outside; puts in order pass quickly, and the model judges the others."""
-    check_structure(batch, MUTATIONS)
-    request, schema = request_block(batch), families.schema
-    plain = plain_families(request)
-    if plain is None or not all(_is_ordinary(name, schema) for name in plain):
-        validate_mutations(batch, schema, order_check=first_disorder)
+    plain = plain_request(batch)
+    if plain is None or not all(_is_ordinary(name, families.schema) for name in plain.families):
+        validate_mutations(batch, families.schema, order_check=first_disorder)
+        _check_count(batch)
         check_families(batch, families)
-    else:
-        for name in plain:
-            families[name]
-    return request
+        return request_block(batch)
+    for name in plain.families:
+        families[name]
+    return plain.block
+
+
+def _check_count(batch: pa.RecordBatch) -> None:
+    if not batch.num_rows:
+        raise InvalidCells("a batch has at least one mutation")
 
 
 def check_families(batch: pa.RecordBatch, families: FamilyNames) -> None:

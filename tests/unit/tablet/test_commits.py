@@ -5,10 +5,13 @@ from __future__ import annotations
 import gc
 import weakref
 
+import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from stele.errors import InvalidCells
-from stele.model.cells import TIMESTAMP_MAX, Cell, Op, batch_to_cells
+from stele.model.cells import MUTATIONS, TIMESTAMP_MAX, Cell, Op, batch_to_cells
 from stele.model.groups import Group
 from stele.model.mutations import MutationBatch
 from stele.model.ranges import RowRange
@@ -105,6 +108,50 @@ def test_a_timestamp_that_the_txn_happens_to_have_is_one_version(others: int) ->
             (Op.PUT, 7, b"7"),
         ]
         assert len(cells) == len(found) + others
+
+
+@settings(max_examples=100)
+@given(
+    st.dictionaries(
+        st.tuples(
+            st.sampled_from([b"a", b"b", b"c" * 40]),
+            st.sampled_from(["f", "g", "h"]),
+            st.binary(max_size=9),
+            st.sampled_from([3, 7, 9, None]),
+        ),
+        st.binary(max_size=20),
+        min_size=1,
+        max_size=20,
+    ),
+    st.permutations(["f", "g", "h", "unused"]),
+    st.data(),
+)
+def test_a_batch_from_outside_becomes_what_one_of_our_own_becomes(
+    given_puts: dict[tuple[bytes, str, bytes, int | None], bytes],
+    names: list[str],
+    data: st.DataObject,
+) -> None:
+    """The former is described by kernels, the latter by Arrow."""
+    mutations = MutationBatch()
+    for (row, family, qualifier, timestamp), value in given_puts.items():
+        mutations.put(row, family, qualifier, value, timestamp)
+    arrow = mutations.to_arrow()
+    codes = [names.index(name) for name in arrow.column(1).to_pylist()]
+    family = pa.DictionaryArray.from_arrays(pa.array(codes, pa.int16()), pa.array(names))
+    arrow = arrow.set_column(1, MUTATIONS.field(1), family)
+    arrow = arrow.slice(data.draw(st.integers(0, arrow.num_rows - 1)))
+    outside, own = prepare(arrow, FAMILIES), prepare(arrow, FAMILIES, trusted=True)
+    assert outside.size_bytes == own.size_bytes
+    assert outside.span() == own.span()
+    assert stamped(outside, 7) == stamped(own, 7)
+    assert logged(outside) == logged(own)
+    assert isinstance(outside, BatchCommit)
+    assert outside.distinct_rows() == arrow.column(0).unique().to_pylist()
+
+
+def logged(request: SmallCommit | BatchCommit) -> bytes:
+    commit = request.stamp(TABLE, 8, MemoryTable())
+    return b"".join(bytes(memoryview(piece)) for piece in commit.content)
 
 
 def test_what_is_remembered_of_a_bulk_commit_are_its_rows_and_nothing_else() -> None:
