@@ -23,6 +23,9 @@ def writable(state: TableState, request: SmallCommit | BatchCommit) -> tuple[Tab
         if only is not None:
             return (only,)
     span = request.span()
+    only = tablets.find(span.start)
+    if only is not None and only.rows.covers(span):
+        return (only,)
     found = tablets.overlapping(span)
     if not found or tablets.gaps(span):
         for row in _rows(request):

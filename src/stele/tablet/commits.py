@@ -124,7 +124,7 @@ class SmallCommit:
 class BatchCommit:
     """Many mutations, sorted and checked."""
 
-    __slots__ = ("_content", "_extent", "_request", "_rows", "size_bytes")
+    __slots__ = ("_content", "_extent", "_request", "_rows", "_span", "size_bytes")
 
     rows = None
 
@@ -133,10 +133,11 @@ class BatchCommit:
         self._content = encode_block(request)
         self._extent = extent_of(request)
         self._rows = only_rows(request, self._extent.rows_bytes)
+        self._span = RowRange(self._extent.first_row, self._extent.last_row + b"\x00")
         self.size_bytes = self._extent.size_bytes
 
     def span(self) -> RowRange:
-        return RowRange(self._extent.first_row, self._extent.last_row + b"\x00")
+        return self._span
 
     def distinct_rows(self) -> list[bytes]:
         """All rows; for conflict checks, which bulk writes rarely ask for."""

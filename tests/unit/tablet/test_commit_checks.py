@@ -47,6 +47,16 @@ def test_t21_a_request_goes_to_the_tablets_of_its_rows(is_large: bool) -> None:
         writable(state, request(b"q", is_large=is_large))
 
 
+@pytest.mark.parametrize("is_large", [False, True])
+def test_t21_the_last_row_of_a_tablet_and_the_first_of_the_next(is_large: bool) -> None:
+    state = a_table()
+    for rows, names in ((b"a", b"f" * 9), "a"), ((b"a", b"g"), "ab"), ((b"g", b"o" * 9), "b"):
+        found = writable(state, request(*rows, is_large=is_large))
+        assert [config.id for config in found] == list(names)
+    with pytest.raises(TabletNotServing, match="row b'p' of table"):
+        writable(state, request(b"g", b"p", is_large=is_large))
+
+
 def test_rows_around_a_gap_are_no_rows_in_it() -> None:
     found = writable(a_table(), request(b"a", b"z"))
     assert {config.id for config in found} >= {"a", "c"}
