@@ -26,6 +26,7 @@ from stele.client.metastore_aio import AsyncMetastore
 from stele.client.metastore_inline import InlineRunner, LocalAnswer, settled
 from stele.client.metastore_sequence import RequestNumbers
 from stele.client.metastore_transport import Lost
+from stele.env.interrupts import Uninterrupted
 from stele.env.paths import join
 from stele.env.ports import Clock, FileSystem, Random, Tasks, Timer
 from stele.errors import (
@@ -135,8 +136,11 @@ class EmbeddedNode:
 
     @contextmanager
     def entered(self) -> Iterator[None]:
-        """Alone with a node that leads; all that follows is done on the way out."""
-        with self._lock:
+        """Alone with a node that leads; all that follows is done on the way out.
+
+        Ctrl-C is heard then: a turn that ended in the middle would leave a job that nobody runs.
+        """
+        with Uninterrupted(), self._lock:
             self._check_alive()
             self._lead()
             yield
@@ -195,8 +199,8 @@ class EmbeddedNode:
     def _run(self, job: LogJob) -> None:
         """Write, while others may hand in theirs.
 
-        An exception of the thread itself, such as Ctrl-C, leaves it open what was written. The disk
-        knows: it is read again by the next who comes.
+        An exception of the thread itself, such as one that a handler of a signal raises, leaves it
+        open what was written. The disk knows: it is read again by the next who comes.
         """
         self._lock.release()
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Iterator
 
@@ -296,3 +297,22 @@ def test_after_a_write_that_was_cut_short_the_disk_says_what_happened(place: str
     again = home.reopened()
     assert again.ms.get("/a") == found
     assert again.ms.get("/b") is not None
+
+
+def test_ctrl_c_in_a_turn_is_heard_when_the_turn_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    home = Home()
+    home.ms.put("/before", b"0")
+    turn = home.node.driver.turn
+
+    def interrupted_turn() -> None:
+        monkeypatch.undo()
+        turn()
+        signal.raise_signal(signal.SIGINT)  # the job of this turn is still to be run
+
+    monkeypatch.setattr(home.node.driver, "turn", interrupted_turn)
+    with pytest.raises(KeyboardInterrupt):
+        home.ms.put("/a", b"1")
+    found = home.ms.get("/a")
+    assert found is not None, "what was begun is done"
+    assert found.value == b"1"
+    home.ms.put("/b", b"2")
