@@ -50,6 +50,11 @@ _ZEROS = bytes(ALIGNMENT)
 JOIN_BYTES_MAX = 64 * 1024
 """Smaller bodies are copied into one piece: that is quicker than many pieces on their way."""
 
+GIL_KEPT_BYTES_MAX = 1024 * 1024
+"""Whoever gives the GIL up between two pieces of a body waits for others to give it back, several
+times as long as the checksum takes. Larger bodies would stop everybody for too long."""
+GIL_KEPT, GIL_RELEASED = 0, 1
+
 _UNREADABLE = (pa.ArrowException, OSError, EOFError, ValueError, struct.error, IndexError)
 
 
@@ -181,8 +186,9 @@ def encode_body(commits: Sequence[Commit], clock: int) -> Body:
     if size <= JOIN_BYTES_MAX:
         buffers = [b"".join(buffers)]
     checksum = 0
+    mode = GIL_KEPT if size <= GIL_KEPT_BYTES_MAX else GIL_RELEASED
     for buffer in buffers:
-        checksum = crc32c(buffer, checksum)
+        checksum = crc32c(buffer, checksum, gil_release_mode=mode)
     txns = (commits[0].txn, commits[-1].txn) if commits else (clock, clock)
     return Body(buffers, size, checksum, txns, len(commits), tuple(spans), has_release)
 
