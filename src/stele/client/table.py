@@ -138,6 +138,9 @@ class Table:
         default) and one column for each column. ``nulls="delete"`` erases columns where a wide row
         has null. Each part is atomic within a tablet, and small tables are one part; with
         ``atomic`` any table is. ``timeout`` holds for each part.
+
+        Cells in order are not copied: the store reads the arrays themselves until it has flushed
+        them. Nobody changes an Arrow array, and nobody should change memory of NumPy behind one.
         """
         return write(
             self.core, data, row=row, nulls=nulls, shape=shape, atomic=atomic, timeout=timeout
