@@ -18,6 +18,7 @@ from stele.tablet.config import TabletConfig
 from stele.tablet.engine import Engine
 from stele.tablet.maintenance import Ended, Maintenance
 from stele.tablet.table_state import TableState
+from stele.tablet.waiting_line import Place
 
 
 class FileJobs:
@@ -37,22 +38,32 @@ class FileJobs:
             is_busy = state.changing_layout or state.flushing or state.compacting
             return not is_busy and state.line.is_turn_of(place)
 
-        with engine.lock:
-            place = state.line.join(is_layout=True)
-            why = f"table {state.name!r} has been busy with its files"
-            try:
-                turn.wait_for(engine.work_ended, is_free, why)
-                state.changing_layout = True
-            finally:
-                state.line.leave(place)
-                engine.work_ended.notify_all()
+        place = Place(is_layout=True)
+        has_begun = False
         try:
+            with engine.lock, self._in_line(state, place):
+                why = f"table {state.name!r} has been busy with its files"
+                turn.wait_for(engine.work_ended, is_free, why)
+                has_begun = state.changing_layout = True
             yield
         finally:
-            with engine.lock:
-                state.changing_layout = False
-                engine.work_ended.notify_all()
-            self._maintenance.go_on(state)
+            with Uninterrupted():  # nobody else would let the next one begin
+                if has_begun:
+                    with engine.lock:
+                        state.changing_layout = False
+                        engine.work_ended.notify_all()
+                self._maintenance.go_on(state)
+
+    @contextmanager
+    def _in_line(self, state: TableState, place: Place) -> Iterator[None]:
+        """Stand in the line. The lock is held."""
+        try:
+            state.line.join(place)
+            yield
+        finally:
+            with Uninterrupted():
+                state.line.leave(place)
+                self._engine.work_ended.notify_all()
 
     def flush_all(self, state: TableState, turn: Turn | None = None) -> None:
         """Flush all that a table has in memory now."""
@@ -120,21 +131,20 @@ class FileJobs:
         turn: Turn | None,
     ) -> bool:
         """Start a job when what is in its way has ended, and it is its turn."""
-        engine = self._engine
-        with engine.lock:
-            place = state.line.join(is_layout=False)
+        engine, place = self._engine, Place(is_layout=False)
 
         def is_free() -> bool:
             return state.line.is_turn_of(place) and not busy()
 
         try:
             with engine.lock:
+                state.line.join(place)
                 if turn is None:
                     engine.work_ended.wait_for(is_free)
                 else:
                     turn.wait_for(engine.work_ended, is_free, "its files have been busy")
             return start()
         finally:
-            with engine.lock:
+            with Uninterrupted(), engine.lock:
                 state.line.leave(place)
                 engine.work_ended.notify_all()

@@ -103,8 +103,16 @@ def has_nulls(array: int) -> bool:
         return False
     if nulls > 0:
         return True
-    first = array_offset(array)
-    for index in range(first, first + array_length(array)):
-        if (load_u8(bits + (index >> 3)) >> (index & 7)) & 1 == 0:
+    index = array_offset(array)
+    end = index + array_length(array)
+    while index < end:
+        byte = load_u8(bits + (index >> 3))
+        if index & 7 == 0 and end - index >= 8:
+            if byte != 0xFF:
+                return True
+            index += 8
+        elif (byte >> (index & 7)) & 1 == 0:
             return True
+        else:
+            index += 1
     return False

@@ -53,7 +53,7 @@ from stele.kernels.memory import address_of, load_i16, load_i32, load_i64, store
 from stele.kernels.requests import QUICK_CELLS_MAX, are_plain_puts
 from stele.model.cells import MUTATIONS
 from stele.model.limits import BATCH_CELLS_MAX, FAMILIES_MAX, FAMILY_BYTES_MAX
-from stele.model.validation import check_dictionary
+from stele.model.validation import check_dictionary, has_text_names
 
 NAME_BYTES_KEPT = 4 * 1024
 """Longer dictionaries are read anew each time, lest a few strange ones fill the memory."""
@@ -162,30 +162,16 @@ def _translate(source: int, count: int, translation: int, names: int, target: in
 
 
 @callee
-def _are_codes(source: int, count: int, names: int) -> bool:
-    """Whether all are codes of a name."""
-    strange = False
-    for index in range(count):
-        code = load_i16(source + 2 * index)
-        strange |= code < 0
-        strange |= code >= names
-    return not strange
-
-
-@callee
 def _is_plain(block: int, translation: int, names: int, target: int, marks: int) -> bool:
     count, codes = load_i64(block + 8 * COUNT), load_i64(block + 8 * FAMILY_CODES)
     for column in (ROW_OFFSETS, QUALIFIER_OFFSETS, VALUE_OFFSETS):
         if not _do_rise(load_i64(block + 8 * column), count):
             return False
-    if target == 0:
-        if not _are_codes(codes, count, names):
-            return False
-    else:
+    if target != 0:
         if not _translate(codes, count, translation, names, target):
             return False
         store_i64(block + 8 * FAMILY_CODES, target)
-    return are_plain_puts(block, marks)
+    return are_plain_puts(block, marks, names)
 
 
 @quick
@@ -205,7 +191,7 @@ def plain_request(batch: pa.RecordBatch) -> PlainRequest | None:
 
     Whether a table has its families is not looked at, nor are hidden ones told from others.
     """
-    if not batch.schema.equals(MUTATIONS):
+    if not batch.schema.equals(MUTATIONS) or not has_text_names(batch):
         return None
     try:
         batch.validate()

@@ -65,10 +65,10 @@ QUICK_CELLS_MAX = 16 * 1024
 
 
 @callee
-def are_plain_puts(block: int, marks: int) -> bool:
+def are_plain_puts(block: int, marks: int, names: int) -> bool:
     """Whether all are puts within all limits, in order; marks the families that they are of.
 
-    The block has no txns, rising offsets, and no codes but those of its families.
+    The block has no txns, rising offsets, and so many names of families.
     """
     count = load_i64(block + 8 * COUNT)
     rows, data = load_i64(block + 8 * ROW_OFFSETS), load_i64(block + 8 * ROW_BYTES)
@@ -90,7 +90,10 @@ def are_plain_puts(block: int, marks: int) -> bool:
             return False
         if load_i32(values + at + 4) - load_i32(values + at) > VALUE_BYTES_MAX:
             return False
-        store_i8(marks + load_i16(codes + 2 * index), 1)
+        code = load_i16(codes + 2 * index)
+        if code < 0 or code >= names:
+            return False
+        store_i8(marks + code, 1)
         if index > 0:
             if begin - before == length and equal_bytes(data + before, data + begin, length):
                 order = compare_cells_of_row(block, index - 1, index)
@@ -138,30 +141,38 @@ def _measure(descriptor: Descriptor, extent: Ints) -> None:
 
 
 @callee
-def _copy_rows(block: int, rows: int, target: int) -> None:
+def _copy_rows(block: int, rows: int, target: int, source: int, size: int) -> None:
+    """Copy rows that were measured. Their offsets are read once more, and may have been changed by
+    somebody who should not: they must not lead out of the copy for that."""
     count, offsets = load_i64(block + 8 * COUNT), load_i64(block + 8 * ROW_OFFSETS)
     first, data = load_i32(offsets), target + 4 * (count + 1)
     for index in range(count + 1):
-        store_i32(target + 4 * index, load_i32(offsets + 4 * index) - first)
-    copy_bytes(data, load_i64(block + 8 * ROW_BYTES) + first, load_i32(data - 4))
+        store_i32(target + 4 * index, min(max(load_i32(offsets + 4 * index) - first, 0), size))
+    copy_bytes(data, source, size)
     store_i64(rows + 8 * ROW_OFFSETS, target)
     store_i64(rows + 8 * ROW_BYTES, data)
     store_i64(rows + 8 * COUNT, count)
 
 
 @quick
-def _copy_rows_quick(descriptor: Descriptor, rows: Descriptor, target: Bytes) -> None:
-    _copy_rows(address_of(descriptor), address_of(rows), address_of(target))
+def _copy_rows_quick(
+    descriptor: Descriptor, rows: Descriptor, target: Bytes, source: int, size: int
+) -> None:
+    _copy_rows(address_of(descriptor), address_of(rows), address_of(target), source, size)
 
 
 @bulk
-def _copy_rows_bulk(descriptor: Descriptor, rows: Descriptor, target: Bytes) -> None:
-    _copy_rows(address_of(descriptor), address_of(rows), address_of(target))
+def _copy_rows_bulk(
+    descriptor: Descriptor, rows: Descriptor, target: Bytes, source: int, size: int
+) -> None:
+    _copy_rows(address_of(descriptor), address_of(rows), address_of(target), source, size)
 
 
 class Extent(NamedTuple):
     """How much a request is, and from where to where it goes."""
 
+    rows_at: int
+    """Where the bytes of its rows begin."""
     rows_bytes: int
     size_bytes: int
     first_row: bytes
@@ -180,7 +191,7 @@ def extent_of(request: Block) -> Extent:
     _measure(request.descriptor, words)
     rows_bytes, size_bytes, first, first_bytes, last, last_bytes = words.tolist()
     first_row, last_row = string_at(first, first_bytes), string_at(last, last_bytes)
-    return Extent(rows_bytes, size_bytes, first_row, last_row)
+    return Extent(first, rows_bytes, size_bytes, first_row, last_row)
 
 
 # Memory of numpy below, not of Arrow: pieces of this size come and go with every request, and
@@ -199,10 +210,10 @@ def numbered(request: Block, txn: int) -> Block:
     return cells if in_order else Block.from_batch(settle(cells.batch))
 
 
-def only_rows(request: Block, rows_bytes: int) -> Block:
+def only_rows(request: Block, extent: Extent) -> Block:
     """The rows alone in memory of their own: rings keep them when the cells are long gone."""
     rows = np.zeros(DESCRIPTOR_WIDTH, np.int64)
-    memory = np.empty(4 * (request.count + 1) + rows_bytes, np.uint8)
+    memory = np.empty(4 * (request.count + 1) + extent.rows_bytes, np.uint8)
     copy = _copy_rows_quick if request.count <= QUICK_CELLS_MAX else _copy_rows_bulk
-    copy(request.descriptor, rows, memory)
+    copy(request.descriptor, rows, memory, extent.rows_at, extent.rows_bytes)
     return Block(rows, (), memory)

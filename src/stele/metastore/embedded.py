@@ -241,20 +241,24 @@ class EmbeddedNode:
 
     async def drive(self, coroutine: Coroutine[Any, Any, T], timeout_s: float | None) -> T:
         """Run a handler that waits in between; it is alone with the node while it does not."""
-        while True:
-            with self.entered():
-                try:
-                    waiting: LocalAnswer = coroutine.send(None)
-                except StopIteration as end:
-                    result: T = end.value
-                    return result
-            waiting.timeout_s = timeout_s
-            try:
+        is_waiting = False
+        try:
+            while True:
+                with self.entered():
+                    is_waiting = False
+                    try:
+                        waiting: LocalAnswer = coroutine.send(None)
+                    except StopIteration as end:
+                        result: T = end.value
+                        return result
+                    is_waiting = True
+                waiting.timeout_s = timeout_s
                 await settled(waiting)
-            except BaseException:
+        except BaseException:
+            if is_waiting:
                 with self._lock:
                     _give_up(coroutine)
-                raise
+            raise
 
     def binding(self, number: int) -> Binding:
         """The handler of a method."""

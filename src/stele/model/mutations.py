@@ -247,23 +247,25 @@ def hidden_put(
 
 
 def insert_record(batch: pa.RecordBatch, record: Record) -> pa.RecordBatch:
-    """A sorted ``MUTATIONS`` batch with one more put, in a family that it does not have."""
+    """A sorted ``MUTATIONS`` batch with one more put, in a family that it has no cells of."""
     row, family, _, qualifier, negated, op, value = record
     names: list[str] = batch.column(1).dictionary.to_pylist()
-    assert family not in names
+    code = names.index(family) if family in names else len(names)
     codes = batch.column(1).indices
 
     def key(place: int) -> tuple[bytes, str]:
         return batch.column(0)[place].as_py(), names[codes[place].as_py()]
 
     place = bisect_left(range(batch.num_rows), (row, family), key=key)
-    one = [[row], [len(names)], [qualifier], [-negated], [op], [value]]
+    one = [[row], [code], [qualifier], [-negated], [op], [value]]
     columns = [*batch.columns[:1], codes, *batch.columns[2:]]
     parts = [
         pa.concat_arrays([column[:place], pa.array(new, column.type), column[place:]])
         for column, new in zip(columns, one, strict=True)
     ]
-    parts[1] = pa.DictionaryArray.from_arrays(parts[1], pa.array([*names, family], pa.utf8()))
+    parts[1] = pa.DictionaryArray.from_arrays(
+        parts[1], pa.array([*names[:code], family, *names[code + 1 :]], pa.utf8())
+    )
     return pa.RecordBatch.from_arrays(parts, schema=MUTATIONS)
 
 

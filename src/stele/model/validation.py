@@ -40,6 +40,9 @@ from stele.model.limits import (
 )
 from stele.model.schema import Schema
 
+_FAMILY = MUTATIONS.get_field_index("family")
+_TEXT = pa.utf8()
+
 __all__ = [
     "DEFAULT_LIMITS",
     "IpcLimits",
@@ -47,6 +50,7 @@ __all__ = [
     "check_structure",
     "decode_ipc",
     "encode_ipc",
+    "has_text_names",
     "validate_cells",
     "validate_mutations",
 ]
@@ -119,6 +123,9 @@ def check_structure(batch: pa.RecordBatch, schema: pa.Schema) -> None:
         raise InvalidCells(
             f"the columns are {describe(batch.schema)}; expected are exactly {describe(schema)}"
         )
+    if not has_text_names(batch):
+        found = batch.column(_FAMILY).dictionary.type
+        raise InvalidCells(f"the dictionary of column 'family' is of {found}; expected is string")
     try:
         batch.validate(full=True)
     except pa.ArrowInvalid as error:
@@ -129,6 +136,11 @@ def check_structure(batch: pa.RecordBatch, schema: pa.Schema) -> None:
             f"batch of {batch.num_rows} cells is over the limit of {BATCH_CELLS_MAX} cells"
         )
     check_dictionary(batch.column("family").dictionary)
+
+
+def has_text_names(batch: pa.RecordBatch) -> bool:
+    """Whether the names of families are what their column's type says. Arrow does not look."""
+    return bool(batch.column(_FAMILY).dictionary.type.equals(_TEXT))
 
 
 def check_dictionary(dictionary: pa.Array) -> None:

@@ -12,11 +12,13 @@ synced in between: no crash can leave a file that has one's name and another's c
 the name of the new file when the header of that is durable in it. What it still holds of the old
 one is behind the new, and does not pass for it: every file has a mark of its own.
 
-Threads: one keeps, another takes.
+Threads: some keep, another takes. Once it is closed nothing is renamed or deleted any more, so that
+whoever opens the directory next is alone with it.
 """
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
@@ -46,6 +48,8 @@ class SpareFiles:
         self._directory = directory
         self._bytes_max = SPARE_BYTES_FACTOR * file_bytes
         self._spares: deque[str] = deque()
+        self._keeping = threading.Lock()
+        self._closed = False
 
     def take(self) -> str | None:
         """The path of a file to write over, which is the caller's now."""
@@ -60,31 +64,53 @@ class SpareFiles:
         Deletions are not synced: a file that comes back after a crash is ignored by readers and
         deleted the next time. Returns those that were there.
         """
-        found: list[int] = []
-        kept: list[str] = []
-        for sequence in sequences:
-            path = f"{self._directory}/{file_name(sequence)}"
-            spare = f"{self._directory}/{spare_name(sequence)}"
+        with self._keeping:
+            if self._closed:
+                return []
+            kept: list[str] = []
             try:
-                if len(self._spares) + len(kept) < SPARES_MAX and self._is_usual(path):
-                    self._fs.rename(path, spare)
-                    failpoint(AFTER_SPARED)
-                    kept.append(spare)
-                else:
-                    self._fs.delete(path)
-                    failpoint(AFTER_DELETE)
-            except NotFound:
-                continue
-            found.append(sequence)
-        if kept:
-            self._fs.sync_dir(self._directory)
-            failpoint(AFTER_SPARED_SYNC)
+                found = [number for number in sequences if self._has_given_up(number, kept)]
+                if kept:
+                    self._fs.sync_dir(self._directory)
+                    failpoint(AFTER_SPARED_SYNC)
+            except SteleError:
+                self._delete(kept)  # nobody would know of them
+                raise
             self._spares.extend(kept)
-        return found
+            return found
 
-    def give_back(self) -> None:
-        """The disk is full, or the log ends: delete what is kept, as far as that works."""
+    def _has_given_up(self, sequence: int, kept: list[str]) -> bool:
+        """Rename a file, which is then among those that are kept, or delete it; if it is there."""
+        path = f"{self._directory}/{file_name(sequence)}"
+        spare = f"{self._directory}/{spare_name(sequence)}"
+        try:
+            if len(self._spares) + len(kept) < SPARES_MAX and self._is_usual(path):
+                self._fs.rename(path, spare)
+                kept.append(spare)
+                failpoint(AFTER_SPARED)
+            else:
+                self._fs.delete(path)
+                failpoint(AFTER_DELETE)
+        except NotFound:
+            return False
+        return True
+
+    def give_back(self) -> bool:
+        """The disk is full: delete what is kept, as far as that works; whether there was any."""
+        given = []
         while (spare := self.take()) is not None:
+            given.append(spare)
+        self._delete(given)
+        return bool(given)
+
+    def close(self) -> None:
+        """The log ends: no more is kept, and nothing is. Waits for who is at it. Idempotent."""
+        with self._keeping:
+            self._closed = True
+        self.give_back()
+
+    def _delete(self, spares: Iterable[str]) -> None:
+        for spare in spares:
             with suppress(SteleError):
                 self._fs.delete(spare)
 

@@ -139,7 +139,7 @@ class LogWriter:
 
     def close(self) -> Written | None:
         """End the log: readers then know that nothing is missing at its end. Idempotent."""
-        self.spares.give_back()
+        self.spares.close()
         if self._file is None:
             return None
         written = None
@@ -157,10 +157,8 @@ class LogWriter:
         if self._failed:
             raise StorageFailed(f"log {self._directory!r} failed before")
         try:
-            if self._mark is None:
-                self._open_file()
             body = encode_body(commits, self._clock)
-            written = self._write_entry(body, last=last)
+            written = self._write_where_there_is_room(body, last=last)
             if body.has_release:
                 self._note_releases(commits)
             return written
@@ -169,6 +167,17 @@ class LogWriter:
         except BaseException:
             self._failed = True
             raise
+
+    def _write_where_there_is_room(self, body: Body, *, last: bool) -> Written:
+        """Write an entry; on a full disk, where spare files were."""
+        while True:
+            try:
+                if self._mark is None:
+                    self._open_file()
+                return self._write_entry(body, last=last)
+            except OutOfSpace:
+                if not self.spares.give_back():
+                    raise
 
     def _note_releases(self, commits: Sequence[Commit]) -> None:
         for commit in commits:

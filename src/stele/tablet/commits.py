@@ -132,7 +132,7 @@ class BatchCommit:
         self._request = request
         self._content = encode_block(request)
         self._extent = extent_of(request)
-        self._rows = only_rows(request, self._extent.rows_bytes)
+        self._rows = only_rows(request, self._extent)
         self._span = RowRange(self._extent.first_row, self._extent.last_row + b"\x00")
         self.size_bytes = self._extent.size_bytes
 
@@ -146,7 +146,7 @@ class BatchCommit:
     def stamp(self, table: str, txn: int, memory: MemoryTable) -> Commit:
         cells = numbered(self._request, txn)
         if cells.count == self._request.count:
-            _, size_bytes, first_row, last_row = self._extent
+            _, _, size_bytes, first_row, last_row = self._extent
             size_bytes += FRAGMENT_OVERHEAD_BYTES
             memory.add_fragment(MemoryFragment(cells, txn, txn, size_bytes, first_row, last_row))
         else:  # some have become one version

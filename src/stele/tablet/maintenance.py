@@ -221,7 +221,7 @@ class Maintenance:
         """A change of layout has ended: begin what it kept away."""
         if not self.engine.options.background:
             return
-        self.report("flush", _attempt(self.flush_if_due))
+        self._flush_now()
         if self._put_off:
             self.look_after(state, ())
 
@@ -233,12 +233,17 @@ class Maintenance:
     def _look(self) -> None:
         """Go through the queue."""
         error: SteleError | None = None
-        while (due := self._next_due()) is not None:
-            error = _attempt(lambda: self._look_at(*due)) or error
-        for state in self._take_looked_at():
-            error = _attempt(lambda: self.join_if_due(state)) or error  # noqa: B023
-        self.report("look", error)
-        self._end()
+        try:
+            while (due := self._next_due()) is not None:
+                error = _attempt(lambda: self._look_at(*due)) or error
+            for state in self._take_looked_at():
+                error = _attempt(lambda: self.join_if_due(state)) or error  # noqa: B023
+            self.report("look", error)
+        except BaseException:  # a defect: whoever closes the store must not wait for this job
+            self._looking = False
+            raise
+        finally:
+            self._end()
 
     def _next_due(self) -> tuple[TableState, bytes] | None:
         with self._idle:
@@ -345,7 +350,7 @@ class Maintenance:
 
     def _change_layout(self, state: TableState, change: SplitTablet | JoinTablets) -> bool:
         with self.engine.lock:
-            if state.changing_layout:
+            if state.changing_layout or state.line.layout_is_next:
                 return False
             state.changing_layout = True
         self._begin()

@@ -36,15 +36,14 @@ class WaitingLine:
     def __len__(self) -> int:
         return len(self._places)
 
-    def join(self, *, is_layout: bool) -> Place:
+    def join(self, place: Place) -> None:
         """Go to the end of the line."""
-        place = Place(is_layout=is_layout)
         self._places.append(place)
-        return place
 
     def leave(self, place: Place) -> None:
-        """Begin what one waited for, or give up."""
-        self._places.remove(place)
+        """Begin what one waited for, or give up, perhaps before one was in the line."""
+        if place in self._places:
+            self._places.remove(place)
 
     def is_turn_of(self, place: Place) -> bool:
         """Whether nobody of the other kind came before."""
@@ -57,5 +56,9 @@ class WaitingLine:
 
     @property
     def layout_is_next(self) -> bool:
-        """Whether a change of layout waits for what is under way, and for nobody else."""
-        return bool(self._places) and self._places[0].is_layout
+        """Whether a change of layout waits for what is under way, and for nobody else.
+
+        It may be asked without the lock, for an answer that may be over: so it looks once.
+        """
+        first = next(iter(self._places), None)
+        return first is not None and first.is_layout

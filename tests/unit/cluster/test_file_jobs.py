@@ -13,6 +13,7 @@ from stele.cluster.turns import Turn
 from stele.errors import DeadlineExceeded
 from stele.model.schema import Schema
 from stele.tablet.table_state import TableState
+from stele.tablet.waiting_line import WaitingLine
 from tests.unit.tablet.engine_support import put
 
 
@@ -117,3 +118,21 @@ def test_while_a_compaction_is_in_the_way_flushes_go_on(backend: EmbeddedBackend
     changing.join()
     assert ended.is_set()
     assert not state.keeps_flushes_away
+
+
+def test_an_interrupt_while_one_waits_leaves_nobody_in_the_line(backend: EmbeddedBackend) -> None:
+    state = written(backend)
+
+    def interrupted(*_: object) -> bool:
+        raise KeyboardInterrupt
+
+    with (
+        backend.jobs.layout_changes(state),
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.setattr(WaitingLine, "is_turn_of", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            backend.jobs.flush(state)
+    assert len(state.line) == 0
+    assert not state.changing_layout
+    backend.jobs.flush_all(state)

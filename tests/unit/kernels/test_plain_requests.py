@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stele.errors import InvalidArgument, SteleError
+from stele.errors import InvalidArgument, InvalidCells, SteleError
 from stele.kernels.block import Block
 from stele.kernels.plain_requests import NAME_BYTES_KEPT, plain_request
 from stele.kernels.requests import QUICK_CELLS_MAX, numbered
@@ -261,3 +261,30 @@ def test_a_null_among_the_names_is_refused() -> None:
     names = pa.array(["f", None])
     family = pa.DictionaryArray.from_arrays(pa.array([0] * COUNT, pa.int16()), names)
     refused(SOUND.set_column(1, MUTATIONS.field(1), family))
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        pa.nulls(2),
+        pa.array([0, 200_000], pa.int64()),
+        pa.array([0, 1], pa.int8()),
+        pa.array(["f", "g"], pa.large_utf8()),
+        pa.array([{"a": 1}, {"a": 2}]),
+        pa.array([[1], [2]]),
+        pa.array([b"f", b"g"], pa.binary()),
+    ],
+    ids=lambda names: str(names.type),
+)
+def test_a_dictionary_of_another_type_than_the_columns_is_not_followed(names: pa.Array) -> None:
+    """Arrow itself lets it pass, also when it is asked to look at everything."""
+    batch = mutations([Cell(b"a", "f", b"q", 1, b"v"), Cell(b"b", "f", b"q", 1, b"v")])
+    codes = pa.array([1, 1], pa.int16())
+    column = pa.DictionaryArray.from_buffers(
+        pa.dictionary(pa.int16(), pa.utf8()), 2, codes.buffers(), names
+    )
+    batch = batch.set_column(1, MUTATIONS.field(1), column)
+    batch.validate(full=True)
+    assert plain_request(batch) is None
+    with pytest.raises(InvalidCells, match="dictionary of column 'family' is of"):
+        validate_mutations(batch, Schema())

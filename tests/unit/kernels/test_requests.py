@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -59,7 +60,21 @@ def test_extents_and_rows_of_their_own(count: int) -> None:
         request = request_block(part)
         extent = extent_of(request)
         listed = part.column(0).to_pylist()
-        assert extent == Extent(sum(map(len, listed)), request.nbytes, listed[0], listed[-1])
-        rows = only_rows(request, extent.rows_bytes)
+        size = sum(map(len, listed))
+        assert extent == Extent(extent.rows_at, size, request.nbytes, listed[0], listed[-1])
+        rows = only_rows(request, extent)
         del request
         assert [rows.row(index) for index in range(rows.count)] == listed
+
+
+def test_rows_whose_offsets_are_changed_meanwhile_do_not_lead_out_of_their_copy() -> None:
+    offsets = np.array([0, 1, 2, 3], np.int32)
+    rows = pa.Array.from_buffers(
+        pa.binary(), 3, [None, pa.py_buffer(offsets), pa.py_buffer(b"abc" + bytes(100))]
+    )
+    given = cells_to_batch([Cell(bytes([97 + at]), "f", b"q", 1, b"v") for at in range(3)])
+    request = request_block(given.select(MUTATIONS.names).set_column(0, MUTATIONS.field(0), rows))
+    extent = extent_of(request)
+    offsets[1:] = [-5, 1 << 30, 1 << 30]
+    copied = only_rows(request, extent)
+    assert [copied.row(at) for at in range(3)][1:] == [b"abc", b""]

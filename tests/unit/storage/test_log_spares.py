@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from stele.env.failpoints import armed
 from stele.env.faults import Call, Failure, Fault, Faults
 from stele.env.memory_fs import MemoryFileSystem
-from stele.errors import OutOfSpace
+from stele.errors import SteleError
 from stele.storage.log_format import file_name, spare_name
 from stele.storage.log_parts import release_commit
 from stele.storage.log_spares import AFTER_DELETE, SPARES_MAX, SpareFiles
@@ -112,11 +114,35 @@ def test_without_room_for_a_name_the_spare_goes_and_the_log_goes_on() -> None:
     writer = released(fs, groups=6)
     while spare_name(1) in fs.list(DIRECTORY):  # until a new file is due
         txn = writer.clock + 1
-        try:
-            writer.write([rows(txn, value=bytes(400))])
-        except OutOfSpace:
-            break
+        writer.write([rows(txn, value=bytes(400))])
     assert faults.fired == 1
-    assert spare_name(1) not in fs.list(DIRECTORY)
-    writer.write([rows(txn, value=bytes(400))])
     assert read(fs)[-1] == txn == recover(fs.crash_image())[-1]
+
+
+@pytest.mark.parametrize("call", [Call.SYNC_DIR, Call.RENAME])
+def test_what_could_not_be_kept_is_not_left_behind(call: Call) -> None:
+    fs, spares = directory({file_name(1): FILE_BYTES, file_name(2): FILE_BYTES})
+    faults = Faults(Fault(Failure.EIO, 1 if call is Call.SYNC_DIR else 2, kinds={call}))
+    fs.faults = fs._memory_kernel.faults = faults
+    with pytest.raises(SteleError):
+        spares.keep_or_delete([1, 2])
+    assert faults.fired == 1
+    assert [name for name in fs.list(DIRECTORY) if name.endswith(".spare")] == []
+    assert spares.take() is None
+
+
+def test_nothing_is_renamed_once_the_log_has_ended() -> None:
+    fs, spares = directory({file_name(1): FILE_BYTES})
+    spares.close()
+    assert spares.keep_or_delete([1]) == []
+    assert fs.list(DIRECTORY) == [file_name(1)]
+
+
+def test_a_full_disk_finds_room_where_spares_are() -> None:
+    fs = MemoryFileSystem()
+    writer = released(fs)
+    txn = writer.clock + 1
+    fs.capacity_bytes = fs.disk.used_bytes + 100
+    writer.write([rows(txn, value=bytes(500))])
+    assert read(fs)[-1] == txn
+    assert [name for name in fs.list(DIRECTORY) if name.endswith(".spare")] == []

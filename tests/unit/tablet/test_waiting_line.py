@@ -7,7 +7,10 @@ from stele.tablet.waiting_line import Place, WaitingLine
 
 def line_of(*kinds: str) -> tuple[WaitingLine, list[Place]]:
     line = WaitingLine()
-    return line, [line.join(is_layout=kind == "layout") for kind in kinds]
+    places = [Place(is_layout=kind == "layout") for kind in kinds]
+    for place in places:
+        line.join(place)
+    return line, places
 
 
 def turns(line: WaitingLine, places: list[Place]) -> list[bool]:
