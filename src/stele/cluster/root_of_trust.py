@@ -25,7 +25,8 @@ from stele.coordination.on_metastore import (
 from stele.coordination.records import JobRecord, LeaseRecord, SessionRecord, State, TableRecord
 from stele.env.ports import FileSystem
 from stele.errors import Corruption
-from stele.metastore.embedded import EmbeddedNode, open_metastore, read_machine
+from stele.metastore.embedded import EmbeddedNode, read_machine
+from stele.metastore.embedded_client import open_metastore
 from stele.metastore.member import is_member
 from stele.metastore.paths import directory_range
 from stele.metastore.raft_log_format import HOW_TO_REJOIN

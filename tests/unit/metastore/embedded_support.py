@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from stele.client.metastore import Metastore
 from stele.env.memory import MemoryClock, MemoryTasks, SeededRandom
 from stele.env.memory_fs import MemoryFileSystem
-from stele.metastore.embedded import EmbeddedNode, open_metastore
+from stele.metastore.embedded import EmbeddedNode
+from stele.metastore.embedded_client import open_metastore
 
 
 @dataclass(slots=True)
