@@ -7,15 +7,20 @@ import signal
 import pytest
 
 from stele.metastore.embedded import EmbeddedNode
+from stele.metastore.embedded_client import _FOR_EVER_US, EmbeddedTransport
 from tests.unit.metastore.embedded_support import Home
 
 
-def test_it_has_no_address_and_keeps_its_sessions() -> None:
+def test_sessions_of_this_process_last_as_long_as_it_does() -> None:
     home = Home()
-    home.ms.put("/a", b"1")
-    found = home.ms.get("/a")
-    assert found is not None
-    assert found.value == b"1"
+    renewed: list[int] = []
+    transport = EmbeddedTransport(home.node, home.clock)
+    assert transport.addresses == ()
+    let_go = transport.keep(7, 1, 1_000_000, renewed.append, lambda _error: None)
+    assert renewed == [_FOR_EVER_US]
+    assert home.node._kept == {7}
+    let_go()
+    assert home.node._kept == set()
 
 
 def test_ctrl_c_in_a_watch_ends_that_watch_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
