@@ -1,4 +1,4 @@
-"""What holds for every test: how Hypothesis chooses, and what a missing Java looks like.
+"""What holds for every test: how Hypothesis chooses, who hears Ctrl-C, what a missing Java is like.
 
 Fixtures of the product itself do not live here: simulated worlds, clusters and file systems are
 product code, typed and tested, under ``stele.env``, ``stele.sim`` and ``stele.cluster``.
@@ -7,11 +7,14 @@ product code, typed and tested, under ``stele.env``, ``stele.sim`` and ``stele.c
 from __future__ import annotations
 
 import os
+import signal
+from collections.abc import Iterator
 from functools import cache
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from stele.env.interrupts import Uninterrupted
 from stele.env.java import find_java
 from stele.errors import SteleError
 
@@ -24,6 +27,19 @@ _PATIENT = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("gate", derandomize=True, print_blob=True, **_PATIENT)  # type: ignore[arg-type]
 settings.register_profile("explore", max_examples=2_000, print_blob=True, **_PATIENT)  # type: ignore[arg-type]
 settings.load_profile(os.environ.get(PROFILE_VARIABLE, "gate"))
+
+
+@pytest.fixture(autouse=True)
+def interrupts_are_heard() -> Iterator[None]:
+    """Interrupts are raised, and none is held back for good.
+
+    A shell lets what it starts in the background ignore them, and a Spark session that has ended
+    leaves a handler that fails.
+    """
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    held_back = isinstance(signal.signal(signal.SIGINT, before), Uninterrupted)
+    assert not held_back, "somebody still holds interrupts back"
 
 
 @cache

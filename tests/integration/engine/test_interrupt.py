@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,14 +19,6 @@ ROUNDS = 15
 """Interrupts for each kind of work, at moments that no two rounds share."""
 
 Work = Callable[[Table, int], None]
-
-
-@pytest.fixture(autouse=True)
-def interrupts_are_heard() -> Iterator[None]:
-    """Whoever starts the tests in the background may have told them to ignore interrupts."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 def put(table: Table, number: int) -> None:

@@ -4,19 +4,11 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
 from types import FrameType
 
 import pytest
 
 from stele.env.interrupts import Uninterrupted, is_main_thread
-
-
-@pytest.fixture(autouse=True)
-def usual_handler() -> Iterator[None]:
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 def test_an_interrupt_comes_when_all_is_done() -> None:

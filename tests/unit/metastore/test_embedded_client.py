@@ -6,7 +6,6 @@ import signal
 
 import pytest
 
-from stele.metastore.embedded import EmbeddedNode
 from stele.metastore.embedded_client import _FOR_EVER_US, EmbeddedTransport
 from tests.unit.metastore.embedded_support import Home
 
@@ -28,14 +27,14 @@ def test_ctrl_c_in_a_watch_ends_that_watch_and_no_other(monkeypatch: pytest.Monk
     home.ms.put("/w/a", b"1")
     watch = home.ms.watch("/w/", since=0)
     next(watch)
-    lead = EmbeddedNode._lead
+    lead = home.node._lead
 
-    def interrupted(node: EmbeddedNode) -> None:
+    def interrupted() -> None:
         monkeypatch.undo()
         signal.raise_signal(signal.SIGINT)
-        lead(node)
+        lead()
 
-    monkeypatch.setattr(EmbeddedNode, "_lead", interrupted)
+    monkeypatch.setattr(home.node, "_lead", interrupted)
     with pytest.raises(KeyboardInterrupt):
         next(watch)
     watch.close()
