@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
 
+from stele.env import allocators
+
 NANOSECONDS_PER_MICROSECOND = 1_000
 MICROSECONDS_PER_SECOND = 1_000_000
 
@@ -39,7 +41,10 @@ class SystemRandom:
 
 
 class _Worker(threading.Thread):
-    """A thread that does one job after the other, and ends when none came for a moment."""
+    """A thread that does one job after the other, and ends when none came for a moment.
+
+    The last to end gives back what memory the jobs of all have left with the allocators.
+    """
 
     def __init__(self, idle: list[_Worker], name: str, job: Job):
         super().__init__(name=name, daemon=True)
@@ -54,6 +59,8 @@ class _Worker(threading.Thread):
     def run(self) -> None:
         while self._do_next():
             self._idle.append(self)
+        if not self._idle:
+            allocators.give_back()
 
     def _do_next(self) -> bool:
         """Wait for a job and do it; nothing of it is kept alive while waiting for the next."""

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from stele.env import real
+from stele.env import allocators, real
 from stele.env.real import SystemClock, SystemRandom, ThreadTasks
 
 
@@ -91,11 +91,14 @@ def test_jobs_at_the_same_time_have_threads_of_their_own() -> None:
 
 def test_idle_threads_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(real, "IDLE_SECONDS", 0.01)
+    given_back: list[str] = []
+    monkeypatch.setattr(allocators, "give_back", lambda: given_back.append("memory"))
     tasks = ThreadTasks()
     thread = in_thread(tasks, "short")
     thread.join(30)
     assert not thread.is_alive()
     assert not tasks._idle
+    assert given_back
     assert in_thread(tasks, "next") is not thread
 
 
