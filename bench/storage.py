@@ -37,7 +37,7 @@ from bench.storage_store import CACHE_BYTES, Options, Stele, to_arrow
 from stele.model.mutations import MutationBatch
 
 POINT_THREADS = 16
-POINT_PUTS = 200
+POINT_PUTS = 1_000
 OVERLAPPING = 8
 """Fragments over the same rows in the merge and compaction works."""
 

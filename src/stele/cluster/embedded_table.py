@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
@@ -48,9 +48,6 @@ if TYPE_CHECKING:
     from stele.cluster.embedded import EmbeddedBackend
 
 T = TypeVar("T")
-
-NO_SHIELD = nullcontext()
-"""For threads that no interrupt comes to."""
 
 LAYOUT_TRIES_MAX = 100
 """Layout changes that collide with others are planned again this often."""
@@ -99,11 +96,11 @@ class EmbeddedTable:
         is_first: bool = False,
     ) -> PendingCommit | KnownCommit:
         self._backend.check_open()
-        shield = Uninterrupted() if is_main_thread() else NO_SHIELD
-        with shield:  # a commit is in memory and in the log's queue, or in neither
-            return self._engine.apply(
-                self._state.id, mutations, max_txn=max_txn, identity=identity, is_first=is_first
-            )
+        apply = self._engine.apply
+        if not is_main_thread():
+            return apply(self._state.id, mutations, max_txn, identity, is_first)
+        with Uninterrupted():  # a commit is in memory and in the log's queue, or in neither
+            return apply(self._state.id, mutations, max_txn, identity, is_first)
 
     def read_row(
         self, row: bytes, spec: CellSpec, visibility: Visibility = Visibility.DURABLE

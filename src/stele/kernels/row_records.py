@@ -79,6 +79,8 @@ _VALUE_LENGTH, _ROW_LENGTH, _QUALIFIER_LENGTH, _FAMILY_LENGTH = 4, 8, 10, 12
 _OP, _TIMESTAMP, _TXN = 13, 16, 24
 _OP_MAX = int(max(Op))
 _PUT = int(Op.PUT)
+_pack_head = HEAD.pack
+_UNALIGNED = ALIGNMENT - 1
 _PADDING = tuple(bytes(count) for count in range(ALIGNMENT))
 
 # What the survey reports.
@@ -107,14 +109,16 @@ def encode_record(
     row: bytes, family: bytes, qualifier: bytes, timestamp: int, txn: int, op: int, value: bytes
 ) -> bytes:
     """One mutation as a row record. ``family`` is UTF-8; the limits on lengths are the caller's."""
-    size = HEAD_BYTES + len(row) + len(family) + len(qualifier) + len(value)
-    padding = -size & (ALIGNMENT - 1)
-    head = HEAD.pack(
+    row_bytes, family_bytes = len(row), len(family)
+    qualifier_bytes, value_bytes = len(qualifier), len(value)
+    size = HEAD_BYTES + row_bytes + family_bytes + qualifier_bytes + value_bytes
+    padding = -size & _UNALIGNED
+    head = _pack_head(
         size + padding,
-        len(value),
-        len(row),
-        len(qualifier),
-        len(family),
+        value_bytes,
+        row_bytes,
+        qualifier_bytes,
+        family_bytes,
         op,
         0,
         timestamp,

@@ -35,7 +35,7 @@ from typing import NamedTuple
 
 from stele.env.interrupts import Uninterrupted, is_main_thread
 from stele.errors import DeadlineExceeded, OutOfSpace, SteleError, StorageFailed
-from stele.storage.gathering import Gathering
+from stele.storage.gathering import PAUSE_S, Gathering
 from stele.storage.log_parts import Commit
 from stele.storage.log_queue import GROUP_BYTES_MAX, Gate, LogQueue, QueueState, Ticket
 from stele.storage.log_segments import FileFacts, FileLedger, Written
@@ -45,9 +45,10 @@ from stele.storage.memory_budget import Admission, MemoryBudget
 QUEUE_BYTES_DEFAULT = 64 * 1024 * 1024
 """Commits that may wait for the log, all together, before ``admit`` makes their callers wait."""
 
-WAKE_CHAINS = 2
-"""Woken threads wake the next themselves. All at once, they only fight for the interpreter lock:
-36 thousand commits a second from 64 threads, against 50 thousand in two chains."""
+WAKE_CHAINS = 1
+"""Woken threads wake the next themselves. All at once, they only fight for the interpreter lock."""
+
+PAUSE_US = int(PAUSE_S * 1_000_000)
 
 
 def _nothing() -> None:
@@ -107,7 +108,7 @@ class GroupCommit:
         self._lock = threading.Lock()
         """Guards all below. Never held during I/O or callbacks."""
         self._queue = LogQueue(group_bytes_max)
-        self._gathering = Gathering(self._lock)
+        self._gathering = Gathering()
         self._ledger = FileLedger()
         self._budget = MemoryBudget(queue_bytes_max)
         self._led = False
@@ -158,7 +159,6 @@ class GroupCommit:
         """Queue a commit that its caller is about to wait for; see :meth:`append`."""
         with self._lock:
             self._queue.push(ticket)
-            self._gathering.arrived(len(self._queue))
 
     def then(self, ticket: Ticket, callback: Callable[[Ticket], None]) -> bool:
         """Call back when a ticket is done; False, and no call, if it is already."""
@@ -185,25 +185,26 @@ class GroupCommit:
             raise copy(ticket.error) from ticket.error
 
     def _wait(self, ticket: Ticket, timeout_us: int | None) -> None:
-        gate = None
         with self._lock:
             assert ticket.gate is None, "somebody waits for this ticket already"
-            if not ticket.done:
-                if self._led:
-                    gate = ticket.gate = threading.Lock()
-                    gate.acquire()
-                else:
-                    self._led = True
-        if gate is not None:
-            self._wait_behind(gate, ticket, timeout_us)
-            ticket.gate = None
-        if not ticket.done:
-            self._gather()
+            if ticket.done:
+                return
+            may_lead = not self._led or self._gathering.take_over(len(self._queue))
+            self._led = True
+            gate = self._watch(ticket) if may_lead else _close_gate(ticket)
+        while gate is not None:
+            if self._pauses(gate, ticket):
+                gate = self._look_again(gate, ticket)
+                continue
+            if self._done_behind(gate, ticket, timeout_us):
+                return
+            with self._lock:
+                gate = self._watch(ticket)
         while not ticket.done:
             self._lead(ticket)
 
-    def _wait_behind(self, gate: threading.Lock, ticket: Ticket, timeout_us: int | None) -> None:
-        """Block until the ticket is done or the lead is ours."""
+    def _done_behind(self, gate: Gate, ticket: Ticket, timeout_us: int | None) -> bool:
+        """Block until the ticket is done; False if the lead is ours before."""
         try:
             passed = _passed(gate, timeout_us)
         except BaseException:
@@ -211,18 +212,53 @@ class GroupCommit:
             raise
         if not passed and not self._is_reached(ticket):
             raise DeadlineExceeded(f"commit {ticket.txn} was not durable in time")
+        ticket.gate = None
         if ticket.successor is not None:
             ticket.successor.release()
+        return ticket.done
 
-    def _gather(self) -> None:
-        """Let those come first who come back from the entry before. The lead is ours."""
+    # Letting those come first who come back from the entry before: see ``stele.storage.gathering``.
+
+    def _watch(self, ticket: Ticket) -> Gate | None:
+        """We have the lead: leave it to whoever comes last, or keep it, without a gate, if nobody
+        else is to come. The lock is held."""
+        gathering = self._gathering
+        if gathering.is_over(len(self._queue)):
+            gathering.watcher = ticket.gate = None
+            return None
+        gathering.watcher = ticket
+        return ticket.gate or _close_gate(ticket)
+
+    def _pauses(self, gate: Gate, ticket: Ticket) -> bool:
+        """Whether we watched for a moment, and our commit did not become durable in it."""
+        if self._gathering.watcher is not ticket:
+            return False
         try:
-            self._gathering.wait(self._queue.__len__)
+            passed = _passed(gate, PAUSE_US)
         except BaseException:
-            with self._lock:
-                following = self._choose_leader(may_lead=False)
-            self._wake((), following)
+            self._watch_no_more(ticket)
             raise
+        if passed:
+            gate.release()  # what there is to do behind it is done in one place
+        return not passed
+
+    def _look_again(self, gate: Gate, ticket: Ticket) -> Gate | None:
+        """Whom else to wait for, after a pause in which somebody may have taken the lead."""
+        with self._lock:
+            return self._watch(ticket) if self._gathering.watcher is ticket else gate
+
+    def _watch_no_more(self, ticket: Ticket) -> None:
+        """A signal came while we watched: somebody else has to lead."""
+        with self._lock:
+            is_ours = self._gathering.watcher is ticket
+            following = _NOBODY
+            if is_ours:
+                self._gathering.watcher = ticket.gate = None
+                following = self._choose_leader(may_lead=False)
+        if is_ours:
+            self._wake((), following)
+        else:
+            self._leave_line(ticket)
 
     def _is_reached(self, ticket: Ticket) -> bool:
         """Whether the gate was about to open when the time was over; if not, nobody opens it."""
@@ -401,7 +437,15 @@ class GroupCommit:
         return following.lead is _Lead.OURS
 
 
-def _passed(gate: threading.Lock, timeout_us: int | None) -> bool:
+def _close_gate(ticket: Ticket) -> Gate:
+    """A gate that a thread is about to wait behind. The lock is held."""
+    gate = ticket.gate = threading.Lock()
+    ticket.leads = False
+    gate.acquire()
+    return gate
+
+
+def _passed(gate: Gate, timeout_us: int | None) -> bool:
     """Block until the gate is opened; False if the time is over first."""
     return gate.acquire(timeout=-1 if timeout_us is None else timeout_us / 1_000_000)
 

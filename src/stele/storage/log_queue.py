@@ -18,6 +18,8 @@ from copy import copy
 from enum import Enum
 from typing import Protocol
 
+import msgspec
+
 from stele.errors import OutOfSpace, SteleError, Unavailable
 from stele.storage.log_parts import Commit
 
@@ -56,32 +58,32 @@ TRANSITIONS: Mapping[tuple[QueueState, QueueEvent], QueueState] = {
 class Gate(Protocol):
     """What a blocked thread waits behind."""
 
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+        """Wait until it is open; False if the time is over first."""
+
     def release(self) -> None:
         """Let it go on."""
 
 
-class Ticket:
+class Ticket(msgspec.Struct, eq=False):
     """A commit on its way. ``done`` is set once, together with ``error`` if it failed.
 
     A failed commit is not in the log if the error is ``OutOfSpace``, and may be in the log after
     any other error.
     """
 
-    # Most of it stays as it is in most tickets, so it stands in the class.
+    commit: Commit | None
+    """``None`` on the ticket that ends the log."""
     callbacks: tuple[Callable[[Ticket], None], ...] = ()
     """Called once, when ``done``, by whoever wrote the entry; they must be quick."""
-    done = False
+    done: bool = False
     error: SteleError | None = None
     gate: Gate | None = None
     """Set while a thread waits for this ticket."""
-    leads = False
+    leads: bool = False
     """The gate was opened to write the next entry, not because the commit is done."""
     successor: Gate | None = None
     """Whose gate is opened by the thread that comes through this one."""
-
-    def __init__(self, commit: Commit | None):
-        self.commit = commit
-        """``None`` on the ticket that ends the log."""
 
     @property
     def txn(self) -> int:

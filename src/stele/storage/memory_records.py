@@ -10,8 +10,6 @@ began: they have higher txns than it reads at, and it leaves them out for that.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from stele.kernels.block import Block
 from stele.kernels.row_records import records_to_block, row_and_txn
 
@@ -41,24 +39,21 @@ class RecordBuffer:
     def __len__(self) -> int:
         return len(self._records)
 
-    def extend(self, rows: Sequence[bytes], records: Sequence[bytes], txn: int) -> bool:
-        """Add the records of mutations of ``rows`` that commit at ``txn``; whether it is full."""
-        assert txn >= self.txn_max > 0 or not self._records, "txns do not fall"
-        if not self._records:
+    def append(self, row: bytes, record: bytes, txn: int) -> bool:
+        """Add the record of a mutation that commits at ``txn``; whether it is full now."""
+        assert txn >= self.txn_max, "txns do not fall"
+        if not self.txn_max:
             self.txn_min = txn
         self.txn_max = txn
-        by_row = self._by_row
-        for row, record in zip(rows, records, strict=True):
-            self.size_bytes += len(record) + RECORD_OVERHEAD_BYTES
-            self._records.append(record)
-            known = by_row.setdefault(row, record)
-            if known is record:
-                continue
+        self.size_bytes += len(record) + RECORD_OVERHEAD_BYTES
+        self._records.append(record)
+        known = self._by_row.setdefault(row, record)
+        if known is not record:
             if isinstance(known, list):
                 known.append(record)
             else:
-                by_row[row] = [known, record]
-        return len(self._records) >= RECORDS_MAX or self.size_bytes >= BYTES_MAX
+                self._by_row[row] = [known, record]
+        return self.size_bytes >= BYTES_MAX or len(self._records) >= RECORDS_MAX
 
     def row_block(self, row: bytes) -> Block | None:
         """The cells of one row, or ``None`` if it has none here."""
@@ -82,5 +77,5 @@ class RecordBuffer:
         for record in self._records:
             row, committed = row_and_txn(record)
             if committed <= txn:
-                kept.extend((row,), (record,), committed)
+                kept.append(row, record, committed)
         return kept

@@ -152,9 +152,17 @@ class MemoryTable:
 
     # Writing.
 
+    def add_record(self, txn: int, row: bytes, record: bytes) -> None:
+        """A commit of one mutation: its row and its row record."""
+        if self._version.active.append(row, record, txn):
+            self.seal()
+
     def add_records(self, txn: int, rows: Sequence[bytes], records: Sequence[bytes]) -> None:
         """A small commit: row and row record of each of its mutations."""
-        if self._version.active.extend(rows, records, txn):
+        append, is_full = self._version.active.append, False
+        for row, record in zip(rows, records, strict=True):
+            is_full = append(row, record, txn)
+        if is_full:
             self.seal()
 
     def add_block(self, txn: int, block: Block) -> None:

@@ -7,12 +7,12 @@ has changed since (T22). What the rings of its tablets then remember decides the
 from __future__ import annotations
 
 from stele.errors import StaleRow, TableNotFound, TabletNotServing
-from stele.tablet.commits import BatchCommit, SmallCommit
+from stele.tablet.commits import BatchCommit, Request
 from stele.tablet.config import TabletConfig
 from stele.tablet.table_state import TableState
 
 
-def writable(state: TableState, request: SmallCommit | BatchCommit) -> tuple[TabletConfig, ...]:
+def writable(state: TableState, request: Request) -> tuple[TabletConfig, ...]:
     """The tablets that a request goes to; raises if a row of it is in none of ours."""
     if not state.takes_writes:
         raise TableNotFound(f"table {state.name!r} is being dropped")
@@ -34,7 +34,7 @@ def writable(state: TableState, request: SmallCommit | BatchCommit) -> tuple[Tab
     return found
 
 
-def check_conflicts(state: TableState, request: SmallCommit | BatchCommit, max_txn: int) -> None:
+def check_conflicts(state: TableState, request: Request, max_txn: int) -> None:
     """Raise if a row of the request changed, or may have, after ``max_txn``."""
     for row in _rows(request):
         tablet = state.layout.tablets.find(row)
@@ -49,7 +49,7 @@ def check_conflicts(state: TableState, request: SmallCommit | BatchCommit, max_t
 
 def remember(
     state: TableState,
-    request: SmallCommit | BatchCommit,
+    request: Request,
     tablets: tuple[TabletConfig, ...],
     txn: int,
 ) -> None:
@@ -68,5 +68,5 @@ def remember(
             state.rings[tablet.id].record(inside, txn)
 
 
-def _rows(request: SmallCommit | BatchCommit) -> list[bytes]:
+def _rows(request: Request) -> list[bytes]:
     return request.distinct_rows() if isinstance(request, BatchCommit) else request.rows

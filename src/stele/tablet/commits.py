@@ -10,6 +10,7 @@ from __future__ import annotations
 from operator import itemgetter
 from typing import Protocol
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -22,7 +23,7 @@ from stele.kernels.row_records import encode_record
 from stele.kernels.search import row_lower_bound
 from stele.model.cells import ROW_ERASURE_FAMILY, TIMESTAMP_MAX, TIMESTAMP_MIN, Op
 from stele.model.columns import HIDDEN_FAMILIES
-from stele.model.mutations import MutationBatch, insert_record
+from stele.model.mutations import MutationBatch, Record, insert_record
 from stele.model.ranges import RowRange
 from stele.model.request_identity import RequestIdentity
 from stele.model.schema import Schema
@@ -68,6 +69,27 @@ class Prepared(Protocol):
         """What commit rings keep of it when its rows are too many to list."""
 
 
+class SingleCommit(msgspec.Struct, frozen=True):
+    """One mutation: what most threads write that come one after the other, so it makes no lists."""
+
+    mutation: Record
+    family: bytes
+    rows: list[bytes]
+    size_bytes: int
+
+    def span(self) -> RowRange:
+        return RowRange(self.rows[0], self.rows[0] + b"\x00")
+
+    def stamp(self, table: str, txn: int, memory: MemoryTable) -> Commit:
+        row, _, _, qualifier, negated, op, value = self.mutation
+        record = encode_record(row, self.family, qualifier, -negated, txn, op, value)
+        memory.add_record(txn, row, record)
+        return rows_commit(table, txn, (record,))
+
+    def remembered(self, txn: int) -> BulkCommit | None:  # noqa: ARG002
+        return None
+
+
 class SmallCommit:
     """A few mutations."""
 
@@ -80,14 +102,10 @@ class SmallCommit:
         self._mutations = mutations
         self._families = list(map(families.__getitem__, map(_family_of, mutations)))
         self._rows = list(map(_row_of, mutations))
-        self._latest = TIMESTAMP_MIN
-        """The latest timestamp that is given, if there are several mutations."""
-        if len(mutations) == 1:
-            self.rows = self._rows
-        else:
-            self.rows = list(dict.fromkeys(self._rows))
-            given = (-one[4] for one in mutations if one[4] != _UNSET)
-            self._latest = max(given, default=TIMESTAMP_MIN)
+        self.rows = list(dict.fromkeys(self._rows))
+        given = (-one[4] for one in mutations if one[4] != _UNSET)
+        self._latest = max(given, default=TIMESTAMP_MIN)
+        """The latest timestamp that is given."""
         self.size_bytes = batch.size_bytes + len(mutations) * RECORD_OVERHEAD_BYTES
 
     def span(self) -> RowRange:
@@ -163,16 +181,23 @@ class BatchCommit:
         return BulkCommit(txn, contains, self._extent.rows_bytes + 4 * rows.count)
 
 
+Request = SingleCommit | SmallCommit | BatchCommit
+
+
 def prepare(
     mutations: MutationBatch | pa.RecordBatch,
     families: FamilyNames,
     *,
     trusted: bool = False,
     identity: Identity = None,
-) -> SmallCommit | BatchCommit:
+) -> Request:
     """Check a request against the schema and encode it, with the trace of who sent it."""
     if isinstance(mutations, MutationBatch):
         count = len(mutations)
+        if count == 1 and identity is None:
+            (only,) = mutations.records()
+            size = mutations.size_bytes + RECORD_OVERHEAD_BYTES
+            return SingleCommit(only, families[only[1]], [only[0]], size)
         if not count:
             raise InvalidCells("a batch has at least one mutation")
         if count <= SMALL_COMMIT_CELLS_MAX:

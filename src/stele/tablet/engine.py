@@ -32,7 +32,7 @@ from stele.storage.log_sequencer import Sequencer
 from stele.storage.log_writer import LogWriter
 from stele.tablet.changes import ConfigChange, Refused, TruncateRows
 from stele.tablet.commit_checks import check_conflicts, remember, writable
-from stele.tablet.commits import BatchCommit, SmallCommit, prepare
+from stele.tablet.commits import Request, prepare
 from stele.tablet.config import ConfigEdit, TabletConfig, by_id
 from stele.tablet.config_store import ConfigStore
 from stele.tablet.config_writer import Answer, Change, ConfigWriter
@@ -195,7 +195,7 @@ class Engine:
             if self._sequencer.needs_clock_entry(txn):
                 self._sequencer.observe(txn, now_us)
                 reached = self._sequencer.next(now_us)
-                pending = PendingCommit(self.log, clock_commit(reached))
+                pending = PendingCommit(clock_commit(reached), log=self.log)
                 self._sequencer.commit(reached)
         if pending is None:
             pending = self.advance_clock()
@@ -207,11 +207,11 @@ class Engine:
         self,
         table: str,
         mutations: MutationBatch | pa.RecordBatch,
-        *,
         max_txn: int | None = None,
-        trusted: bool = False,
         identity: tuple[bytes, int] | None = None,
         is_first: bool = False,
+        *,
+        trusted: bool = False,
     ) -> PendingCommit | KnownCommit:
         """Commit a batch atomically. Wait for the answer, or give it a callback.
 
@@ -248,13 +248,11 @@ class Engine:
             if txn is None:
                 return None
             clock = self._sequencer.next(self.world.clock.now_us())
-            following = PendingCommit(self.log, clock_commit(clock))
+            following = PendingCommit(clock_commit(clock), log=self.log)
             self._sequencer.commit(clock)
         return KnownCommit(txn, following)
 
-    def _commit(
-        self, state: TableState, request: SmallCommit | BatchCommit, max_txn: int | None
-    ) -> PendingCommit:
+    def _commit(self, state: TableState, request: Request, max_txn: int | None) -> PendingCommit:
         used, failure = self._memory_bytes, self.failure
         if failure is not None or used + request.size_bytes > self.options.flush.budget_bytes:
             self._admit(used, request.size_bytes)
@@ -265,7 +263,7 @@ class Engine:
             txn = self._sequencer.next(self.world.clock.now_us())
             commit = request.stamp(state.id, txn, state.memory)
             try:
-                pending = PendingCommit(self.log, commit)
+                pending = PendingCommit(commit, log=self.log)
             except SteleError:
                 state.memory.drop_above(txn - 1)
                 raise
@@ -296,7 +294,7 @@ class Engine:
         """
         with self.lock:
             txn = self._sequencer.next(self.world.clock.now_us())
-            pending = PendingCommit(self.log, entry(txn))
+            pending = PendingCommit(entry(txn), log=self.log)
             numbered(txn)
             self._sequencer.commit(txn)
         return pending

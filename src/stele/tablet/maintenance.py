@@ -76,6 +76,9 @@ class Maintenance:
         self.new_tablet_id = new_tablet_id
         self._errors: dict[str, SteleError] = {}
         """What the last job of each kind failed with, if it failed."""
+        limits = engine.options.flush
+        self._much, self._very_much = limits.memory_bytes, limits.budget_bytes * 3 // 4
+        """Bytes in memory of one table, and of all, that a flush is looked for at."""
         self._stopped = False
         self._running = 0
         self._compacting = 0
@@ -121,11 +124,7 @@ class Maintenance:
     # Memory.
 
     def _memory_grown(self, state: TableState) -> None:
-        limits = self.engine.options.flush
-        if (
-            state.counted_bytes >= limits.memory_bytes
-            or self.engine.memory_bytes >= limits.budget_bytes * 3 // 4
-        ):
+        if state.counted_bytes >= self._much or self.engine.memory_bytes >= self._very_much:
             self._flush_when_durable()
         elif not state.merging and _has_many_runs(state):
             start_memory_merge(self.engine, state)

@@ -11,28 +11,27 @@ from copy import copy
 
 from stele.errors import SteleError
 from stele.storage.group_commit import GroupCommit
-from stele.storage.log_parts import Commit
 from stele.storage.log_queue import Ticket
 
 
-class PendingCommit(Ticket):
+class PendingCommit(Ticket, eq=False, kw_only=True):
     """A commit in the log's queue; see :class:`stele.client.backend.Pending`.
 
-    It is the queue's own ticket, so that a put makes one object and not two.
+    It is the queue's own ticket, so that a put makes one object and not two. Making one queues the
+    commit; txns rise, so that is part of the section that orders commits.
     """
 
-    def __init__(self, log: GroupCommit, commit: Commit):
-        """Queue the commit; txns rise, so this is part of the section that orders commits."""
-        self.commit: Commit = commit
-        self._log = log
-        log.push(self)
+    log: GroupCommit
+
+    def __post_init__(self) -> None:
+        self.log.push(self)
 
     def wait(self, timeout_us: int | None = None) -> int:
-        self._log.wait(self, timeout_us)
-        return self.commit.txn
+        self.log.wait(self, timeout_us)
+        return self.txn
 
     def then(self, callback: Callable[[SteleError | None], None]) -> None:
-        if not self._log.then(self, lambda ticket: callback(_own(ticket.error))):
+        if not self.log.then(self, lambda ticket: callback(_own(ticket.error))):
             callback(_own(self.error))
 
 

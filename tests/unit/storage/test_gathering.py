@@ -1,4 +1,4 @@
-"""Who is waited for before an entry of the log is written, and for how long."""
+"""Who is waited for before an entry of the log is written, for how long, and who leads then."""
 
 from __future__ import annotations
 
@@ -8,131 +8,197 @@ from collections.abc import Callable
 import pytest
 
 from stele.env.memory_fs import MemoryFileSystem
-from stele.storage import gathering
+from stele.errors import DeadlineExceeded
+from stele.storage import group_commit
 from stele.storage.gathering import LEFT_OUT, Gathering
 from stele.storage.group_commit import GroupCommit, LogEvents
+from stele.storage.log_queue import Gate, Ticket
 from stele.storage.log_reader import LogReader
-from tests.unit.storage.log_support import DIRECTORY, new_writer, rows
+from tests.unit.storage.log_support import DIRECTORY, new_writer, read, rows
 
 JOIN_TIMEOUT_S = 60
-
-
-class Counted:
-    """A queue's length, which goes through given values, one for each look."""
-
-    def __init__(self, *lengths: int) -> None:
-        self._lengths = [*lengths]
-        self.looks = 0
-
-    def __call__(self) -> int:
-        self.looks += 1
-        return self._lengths[min(self.looks, len(self._lengths)) - 1]
+LONG_US = JOIN_TIMEOUT_S * 1_000_000
 
 
 def new_gathering(expected: int) -> Gathering:
-    found = Gathering(threading.Lock())
+    found = Gathering()
     found.expect(expected)
     return found
 
 
+def looks(gathering: Gathering, *lengths: int) -> list[bool]:
+    """What a watcher hears when the queue has these lengths."""
+    return [gathering.is_over(length) for length in lengths]
+
+
 def test_who_expects_nobody_else_does_not_wait() -> None:
-    queued = Counted(1)
-    new_gathering(1).wait(queued)
-    assert queued.looks == 1
+    assert looks(new_gathering(1), 1) == [True]
 
 
 def test_as_long_as_somebody_comes_the_others_are_waited_for() -> None:
-    queued = Counted(1, 2, 4, 4, 5)
-    new_gathering(8).wait(queued)
-    assert queued.looks == 4, "nobody came between the third look and the fourth"
+    assert looks(new_gathering(8), 1, 2, 4, 4) == [False, False, False, True]
 
 
 def test_after_one_in_vain_the_next_leaders_do_not_wait() -> None:
-    gathered = new_gathering(8)
-    gathered.wait(Counted(1))
+    gathering = new_gathering(8)
+    assert looks(gathering, 1, 1) == [False, True]
     for _ in range(LEFT_OUT):
-        queued = Counted(1, 2, 3)
-        gathered.wait(queued)
-        assert queued.looks == 1
-    queued = Counted(1, 2, 8)
-    gathered.wait(queued)
-    assert queued.looks == 3
+        gathering.expect(8)
+        assert looks(gathering, 1) == [True]
+    gathering.expect(8)
+    assert looks(gathering, 1, 2, 8) == [False, False, True]
 
 
-def test_the_last_to_come_ends_the_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gathering, "PAUSE_S", JOIN_TIMEOUT_S)
-    lock = threading.Lock()
-    gathered = Gathering(lock)
-    gathered.expect(3)
-    looked = threading.Event()
+def test_whoever_completes_a_group_that_is_watched_takes_it_over_once() -> None:
+    gathering = new_gathering(3)
+    assert not gathering.take_over(3), "nobody watches"
+    gathering.watcher = Ticket(rows(1))
+    assert not gathering.take_over(2)
+    assert gathering.take_over(3)
+    assert not gathering.take_over(4), "nobody watches any more"
 
-    def queued() -> int:
-        looked.set()
-        return 1
 
-    leader = threading.Thread(target=gathered.wait, args=(queued,))
-    leader.start()
-    assert looked.wait(JOIN_TIMEOUT_S)
-    for count in (2, 3):
-        assert leader.is_alive()
-        with lock:
-            gathered.arrived(count)
-    leader.join(JOIN_TIMEOUT_S / 2)
-    assert not leader.is_alive()
+class Writers:
+    """Threads that commit to one log, and who led each of its entries."""
+
+    def __init__(self) -> None:
+        self.fs = MemoryFileSystem()
+        self.leaders: list[int] = []
+        self.log = GroupCommit(new_writer(self.fs), LogEvents(fence=self._note))
+        self._order = threading.Lock()
+        self._txn = 0
+
+    def _note(self) -> None:
+        self.leaders.append(threading.get_ident())
+
+    def append(self) -> Ticket:
+        with self._order:
+            self._txn += 1
+            return self.log.append(rows(self._txn), will_wait=True)
+
+    def expect(self, count: int) -> None:
+        """As after an entry of so many."""
+        self.log._gathering.expect(count)
+
+    def start(self, work: Callable[[], None]) -> threading.Thread:
+        thread = threading.Thread(target=work)
+        thread.start()
+        return thread
+
+    def watching(self) -> tuple[Ticket, threading.Thread]:
+        """A thread that watches, because others are to come."""
+        ticket = self.append()
+        thread = self.start(lambda: self.log.wait(ticket))
+        while self.log._gathering.watcher is not ticket:
+            pass
+        return ticket, thread
+
+    def commits_per_entry(self) -> list[int]:
+        return [entry.header.commits for entry in LogReader(self.fs, DIRECTORY).entries()]
+
+
+def test_the_last_to_come_leads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group_commit, "PAUSE_US", LONG_US)
+    writers = Writers()
+    writers.expect(3)
+    first, watcher = writers.watching()
+    second = writers.append()
+    behind = writers.start(lambda: writers.log.wait(second))
+    while second.gate is None:
+        pass
+    assert writers.leaders == []
+    writers.log.wait(writers.append())
+    for thread in (watcher, behind):
+        thread.join(JOIN_TIMEOUT_S)
+    assert first.done
+    assert second.done
+    assert writers.leaders == [threading.get_ident()]
+    assert writers.commits_per_entry() == [3]
+
+
+def test_who_watches_in_vain_leads() -> None:
+    writers = Writers()
+    writers.expect(3)
+    first = writers.append()
+    writers.log.wait(first)
+    assert writers.log._gathering.watcher is None
+    assert writers.leaders == [threading.get_ident()]
 
 
 def test_those_who_come_back_share_an_entry(monkeypatch: pytest.MonkeyPatch) -> None:
     """Eight threads that commit again and again: once they have met, all go together."""
-    monkeypatch.setattr(gathering, "PAUSE_S", 1.0)
-    fs = MemoryFileSystem()
-    writers, rounds = 8, 40
-    log: GroupCommit
-
-    def until_all_have_come() -> None:
-        while not has_met.is_set():
-            if log.queued_bytes >= writers * size:
-                has_met.set()
-
-    has_met = threading.Event()
-    log = GroupCommit(new_writer(fs), LogEvents(fence=until_all_have_come))
-    order = threading.Lock()
-    txn, size = 0, rows(1).size
+    monkeypatch.setattr(group_commit, "PAUSE_US", 1_000_000)
+    count, rounds = 8, 40
+    writers = Writers()
+    writers.expect(count)
 
     def work() -> None:
-        nonlocal txn
         for _ in range(rounds):
-            with order:
-                txn += 1
-                ticket = log.append(rows(txn), will_wait=True)
-            log.wait(ticket)
+            writers.log.wait(writers.append())
 
-    threads = [threading.Thread(target=work) for _ in range(writers)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
+    for thread in [writers.start(work) for _ in range(count)]:
         thread.join(JOIN_TIMEOUT_S)
-    sizes = [entry.header.commits for entry in LogReader(fs, DIRECTORY).entries()]
-    assert sum(sizes) == rounds * writers
-    assert sizes.count(writers) >= rounds // 4, sizes
+    sizes = writers.commits_per_entry()
+    assert sum(sizes) == rounds * count
+    assert sizes.count(count) >= rounds // 4, sizes
+
+
+def test_a_deadline_of_who_was_overtaken_harms_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    writers = Writers()
+    overtaken, allowed = threading.Event(), threading.Event()
+
+    def slow() -> None:
+        overtaken.set()
+        assert allowed.wait(JOIN_TIMEOUT_S)
+
+    writers.log._events = LogEvents(fence=slow)
+    writers.expect(2)
+    first = writers.append()
+    passed = group_commit._passed
+    others: list[threading.Thread] = []
+
+    def pause(gate: Gate, timeout_us: int | None) -> bool:
+        if timeout_us == group_commit.PAUSE_US and not others:
+            others.append(writers.start(lambda: writers.log.wait(writers.append())))
+            assert overtaken.wait(JOIN_TIMEOUT_S)
+        return passed(gate, timeout_us)
+
+    monkeypatch.setattr(group_commit, "_passed", pause)
+    with pytest.raises(DeadlineExceeded):
+        writers.log.wait(first, timeout_us=1_000)
+    allowed.set()
+    others[0].join(JOIN_TIMEOUT_S)
+    assert first.done
+    assert writers.commits_per_entry() == [2]
 
 
 class Signal(BaseException):
     """Like ``KeyboardInterrupt``, and nobody else's."""
 
 
-def test_a_leader_that_is_interrupted_while_it_gathers_leaves_nobody_behind(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("overtaken", [False, True])
+def test_a_watcher_that_is_interrupted_leaves_nobody_behind(
+    monkeypatch: pytest.MonkeyPatch, overtaken: bool
 ) -> None:
-    fs = MemoryFileSystem()
-    log = GroupCommit(new_writer(fs))
-    first, second = log.append(rows(1)), log.append(rows(2))
+    writers = Writers()
+    writers.expect(2)
+    first = writers.append()
+    passed = group_commit._passed
+    others: list[threading.Thread] = []
 
-    def interrupted(_queued: Callable[[], int]) -> None:
+    def interrupted(gate: Gate, timeout_us: int | None) -> bool:
+        if threading.current_thread() is not threading.main_thread():
+            return passed(gate, timeout_us)
+        if overtaken:
+            others.append(writers.start(lambda: writers.log.wait(writers.append())))
+            others[0].join(JOIN_TIMEOUT_S)
         raise Signal
 
     with monkeypatch.context() as patch:
-        patch.setattr(Gathering, "wait", lambda _self, queued: interrupted(queued))
+        patch.setattr(group_commit, "_passed", interrupted)
         with pytest.raises(Signal):
-            log.wait(first)
-    log.wait(second)
+            writers.log.wait(first)
+    assert first.done == overtaken
+    writers.log.wait(writers.append())
     assert first.done
+    assert read(writers.fs) == list(range(1, 3 + overtaken))

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from stele.errors import OutOfSpace, StorageFailed, TabletNotServing, Unavailable
 from stele.storage.log_queue import TRANSITIONS, LogQueue, QueueEvent, QueueState, Ticket
 from tests.unit.storage.log_support import rows
-
-
-class OpenGate:
-    def release(self) -> None:
-        """Nobody stands behind it."""
 
 
 def pushed(queue: LogQueue, *txns: int) -> list[Ticket]:
@@ -125,8 +122,8 @@ def test_the_first_blocked_thread_is_found() -> None:
     queue = LogQueue()
     tickets = pushed(queue, 1, 2, 3)
     assert queue.first_waiting() is None
-    tickets[1].gate = OpenGate()
-    tickets[2].gate = OpenGate()
+    tickets[1].gate = threading.Lock()
+    tickets[2].gate = threading.Lock()
     assert queue.first_waiting() is tickets[1]
 
 

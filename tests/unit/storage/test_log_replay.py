@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -143,8 +144,7 @@ def test_a_bad_batch_is_named_with_file_and_offset() -> None:
 
 
 def test_a_bad_part_is_named_with_file_and_offset() -> None:
-    commit = rows(1)
-    fs = written([[commit._replace(kind=9)]])  # type: ignore[arg-type]
+    fs = written([[msgspec.structs.replace(rows(1), kind=9)]])
     (place,) = LogReader(fs, DIRECTORY).entries()
     with pytest.raises(Corruption, match="not readable") as caught:
         replayed(fs)

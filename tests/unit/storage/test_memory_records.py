@@ -19,7 +19,7 @@ def filled(rows: list[bytes]) -> tuple[RecordBuffer, list[Cell]]:
     buffer = RecordBuffer()
     cells = [cell(txn, row) for txn, row in enumerate(rows, start=1)]
     for each in cells:
-        buffer.extend([each.row], [record(each)], each.txn)
+        buffer.append(each.row, record(each), each.txn)
     return buffer, cells
 
 
@@ -55,7 +55,7 @@ def test_a_block_is_made_once_until_something_is_added() -> None:
     buffer, _cells = filled([b"a", b"b"])
     first = buffer.block
     assert buffer.block is first
-    buffer.extend([b"c"], [record(cell(3, b"c"))], 3)
+    buffer.append(b"c", record(cell(3, b"c")), 3)
     assert buffer.block.count == 3
     assert first.count == 2
 
@@ -63,10 +63,10 @@ def test_a_block_is_made_once_until_something_is_added() -> None:
 def test_a_buffer_is_full_by_records_or_by_bytes() -> None:
     many, _cells = filled([b"a"] * (memory_records.RECORDS_MAX - 2))
     last = memory_records.RECORDS_MAX
-    assert not many.extend([b"a"], [record(cell(last - 1, b"a"))], last - 1)
-    assert many.extend([b"a"], [record(cell(last, b"a"))], last)
+    assert not many.append(b"a", record(cell(last - 1, b"a")), last - 1)
+    assert many.append(b"a", record(cell(last, b"a")), last)
     large = RecordBuffer()
-    assert large.extend([b"a"], [record(cell(1, value=bytes(memory_records.BYTES_MAX)))], 1)
+    assert large.append(b"a", record(cell(1, value=bytes(memory_records.BYTES_MAX))), 1)
 
 
 def test_readers_need_no_lock() -> None:
@@ -87,7 +87,7 @@ def test_readers_need_no_lock() -> None:
         thread.start()
     for txn in range(1, 3_000):
         row = b"row%d" % (txn % 7)
-        buffer.extend([row], [record(cell(txn, row))], txn)
+        buffer.append(row, record(cell(txn, row)), txn)
     done.set()
     for thread in readers:
         thread.join(60)

@@ -8,7 +8,7 @@ from stele.errors import StaleRow, TableNotFound, TabletNotServing
 from stele.model.mutations import MutationBatch
 from stele.model.ranges import RowRange
 from stele.tablet.commit_checks import check_conflicts, remember, writable
-from stele.tablet.commits import BatchCommit, SmallCommit, prepare
+from stele.tablet.commits import Request, prepare
 from stele.tablet.config import TabletConfig
 from stele.tablet.families import FamilyNames
 from stele.tablet.options import SMALL_COMMIT_CELLS_MAX
@@ -27,7 +27,7 @@ def a_table() -> TableState:
     return TableState(TABLE, "table", TableLayout(ONE_GROUP, RangeMap(configs)), CLOCK)
 
 
-def request(*rows: bytes, is_large: bool = False) -> SmallCommit | BatchCommit:
+def request(*rows: bytes, is_large: bool = False) -> Request:
     batch = MutationBatch()
     for row in rows:
         for number in range(SMALL_COMMIT_CELLS_MAX + 1 if is_large else 1):

@@ -17,7 +17,7 @@ from stele.model.mutations import MutationBatch
 from stele.model.ranges import RowRange
 from stele.model.schema import Schema
 from stele.storage.memory_table import MemoryTable
-from stele.tablet.commits import BatchCommit, SmallCommit, prepare
+from stele.tablet.commits import BatchCommit, Request, SingleCommit, SmallCommit, prepare
 from stele.tablet.families import FamilyNames
 from stele.tablet.options import SMALL_COMMIT_CELLS_MAX
 from tests.unit.tablet.engine_support import ONE_GROUP, TABLE, puts
@@ -33,7 +33,7 @@ def batch_of(count: int, family: str = "f") -> MutationBatch:
     return batch
 
 
-def stamped(request: SmallCommit | BatchCommit, txn: int) -> list[Cell]:
+def stamped(request: Request, txn: int) -> list[Cell]:
     memory = MemoryTable()
     commit = request.stamp(TABLE, txn, memory)
     assert commit.txn == txn
@@ -42,12 +42,13 @@ def stamped(request: SmallCommit | BatchCommit, txn: int) -> list[Cell]:
 
 
 def test_few_cells_travel_as_records_and_many_as_a_batch() -> None:
+    assert isinstance(prepare(batch_of(1), FAMILIES), SingleCommit)
     assert isinstance(prepare(batch_of(SMALL_COMMIT_CELLS_MAX), FAMILIES), SmallCommit)
     assert isinstance(prepare(batch_of(SMALL_COMMIT_CELLS_MAX + 1), FAMILIES), BatchCommit)
     assert isinstance(prepare(batch_of(1).to_arrow(), FAMILIES), BatchCommit)
 
 
-@pytest.mark.parametrize("count", [3, 100])
+@pytest.mark.parametrize("count", [1, 3, 100])
 def test_both_ways_give_the_same_cells(count: int) -> None:
     expected = [
         Cell(each.row, each.family, each.qualifier, 7, each.value, each.op, 7)
@@ -149,7 +150,7 @@ def test_a_batch_from_outside_becomes_what_one_of_our_own_becomes(
     assert outside.distinct_rows() == arrow.column(0).unique().to_pylist()
 
 
-def logged(request: SmallCommit | BatchCommit) -> bytes:
+def logged(request: Request) -> bytes:
     commit = request.stamp(TABLE, 8, MemoryTable())
     return b"".join(bytes(memoryview(piece)) for piece in commit.content)
 

@@ -20,11 +20,11 @@ def new_log(files: MemoryFileSystem) -> GroupCommit:
 
 def test_a_commit_is_waited_for_or_calls_back_once() -> None:
     log = new_log(MemoryFileSystem())
-    first = PendingCommit(log, clock_commit(1))
+    first = PendingCommit(clock_commit(1), log=log)
     assert not first.done
     assert first.wait() == first.txn == 1
     told: list[SteleError | None] = []
-    second = PendingCommit(log, clock_commit(2))
+    second = PendingCommit(clock_commit(2), log=log)
     second.then(told.append)
     assert told == [None]
     second.then(told.append)
@@ -35,9 +35,9 @@ def test_a_commit_is_waited_for_or_calls_back_once() -> None:
 def test_a_failed_commit_raises_and_tells_every_listener_its_own_copy() -> None:
     files = MemoryFileSystem()
     log = new_log(files)
-    PendingCommit(log, clock_commit(1)).wait()
+    PendingCommit(clock_commit(1), log=log).wait()
     files.capacity_bytes = files.disk.used_bytes
-    failed = PendingCommit(log, clock_commit(2))
+    failed = PendingCommit(clock_commit(2), log=log)
     told: list[SteleError | None] = []
     failed.then(told.append)
     failed.then(told.append)
@@ -53,6 +53,6 @@ def test_the_answer_to_a_repeated_request_waits_for_what_follows_it() -> None:
     known = KnownCommit(7)
     known.then(told.append)
     assert (known.txn, known.wait(), told) == (7, 7, [None])
-    following = PendingCommit(log, clock_commit(8))
+    following = PendingCommit(clock_commit(8), log=log)
     assert KnownCommit(7, following).wait() == 7
     assert following.done
