@@ -199,7 +199,7 @@ def group_plan(engine: Engine, group: Group, *, horizon: int, rooted: bool) -> C
 
 
 def plan_compaction(
-    engine: Engine, state: TableState, config: TabletConfig
+    engine: Engine, state: TableState, config: TabletConfig, *, busy: bool = False
 ) -> tuple[str, References] | None:
     """The best compaction of a tablet, over all its groups."""
     best: tuple[CompactionChoice, str, References] | None = None
@@ -214,7 +214,7 @@ def plan_compaction(
             )
             for place, source in enumerate(sources)
         ]
-        choice = choose_compaction(facts, engine.options.compaction, busy=state.flushing)
+        choice = choose_compaction(facts, engine.options.compaction, busy=busy)
         if choice is not None and (
             best is None or choice.benefit_per_byte > best[0].benefit_per_byte
         ):

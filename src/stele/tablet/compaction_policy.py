@@ -35,7 +35,7 @@ class CompactionLimits:
     sources_min: int = 5
     """Fewer references than this are left alone unless there is garbage among them."""
     busy_sources_min: int = 12
-    """The same while the tablet's memory is being flushed: writers wait for memory, readers can
+    """The same while memory fills as quickly as it is flushed: writers wait for memory, readers can
     wait for fewer sources, and what is left now is merged in fewer steps later."""
     sources_max: int = 32
     """Inputs of one compaction: each costs one decoded block of memory."""

@@ -50,6 +50,10 @@ load is flushed, which merges everything anyway, and need not copy its cells aga
 LOOK_AFTER_START_US = 200_000
 """When to begin with what earlier owners left undone: not before short commands have ended."""
 
+BUSY_US = 2_000_000
+"""How long after a flush a table whose memory fills again counts as busy; then it is looked at once
+more."""
+
 COMPACTIONS_MAX = 2
 """Compactions that are started while so many run: none. Each writes with up to two threads."""
 
@@ -85,7 +89,7 @@ class Maintenance:
         self._due: dict[tuple[TableState, bytes], None] = {}
         """Tablets to look at, by their first row, in the order in which they came."""
         self._put_off: dict[tuple[TableState, bytes], None] = {}
-        """Those whose table was changing its layout when their turn came."""
+        """Those whose table was changing its layout, or busy, when their turn came."""
         self._looked_at: set[TableState] = set()
         """Tables some tablets of which were looked at since pairs to join were."""
         self._looking = False
@@ -93,6 +97,8 @@ class Maintenance:
         self._pressed = False
         self._idle = threading.Condition()
         self._first_look: Timer | None = None
+        self._next_look: Timer | None = None
+        """At what was put off because its table was busy: no event may bring it up."""
         if engine.options.background:
             engine.on_memory_grown = self._memory_grown
             engine.on_memory_full = self._memory_full
@@ -105,6 +111,8 @@ class Maintenance:
         if self._first_look is not None:
             self._first_look.cancel()
         with self._idle:
+            if self._next_look is not None:
+                self._next_look.cancel()
             self._idle.wait_for(lambda: self._running == 0)
 
     @property
@@ -197,6 +205,7 @@ class Maintenance:
 
     def _flushed(self, state: TableState, error: SteleError | None) -> None:
         self.report("flush", error)
+        state.flushed_us = self.engine.world.clock.monotonic_us()
         if error is None and self.engine.options.background:
             self.report("flush", _attempt(self.flush_if_due))
             self.look_after(state, state.layout.tablets)
@@ -228,6 +237,21 @@ class Maintenance:
         """All tablets of all tables, as after a load (T16, T17)."""
         for state in self.engine.tables():
             self.look_after(state, state.layout.tablets)
+
+    def _look_later(self, state: TableState, config: TabletConfig) -> None:
+        """At a tablet whose table is busy: when that may be over."""
+        with self._idle:
+            self._put_off[state, config.rows.start] = None
+            if self._next_look is None and not self._stopped:
+                tasks = self.engine.world.tasks
+                self._next_look = tasks.call_later(BUSY_US, self._look_again)
+
+    def _look_again(self) -> None:
+        with self._idle:
+            self._next_look = None
+            put_off = [state for state, _row in self._put_off]
+        if put_off:
+            self.look_after(put_off[0], ())
 
     def _look(self) -> None:
         """Go through the queue."""
@@ -276,8 +300,18 @@ class Maintenance:
         """Start the best compaction of a tablet, if one is worth it."""
         if config.id in state.compacting:
             return False
-        plan = plan_compaction(self.engine, state, config)
+        is_busy = self._is_busy(state)
+        plan = plan_compaction(self.engine, state, config, busy=is_busy)
+        if plan is None and is_busy and self.engine.options.background:
+            self._look_later(state, config)
         return plan is not None and self.compact(state, config, *plan)
+
+    def _is_busy(self, state: TableState) -> bool:
+        """Whether writers fill a table's memory about as quickly as it is flushed."""
+        if state.flushing:
+            return True
+        since_us = self.engine.world.clock.monotonic_us() - state.flushed_us
+        return since_us < BUSY_US and state.counted_bytes >= self._much // 2
 
     def compact(
         self,

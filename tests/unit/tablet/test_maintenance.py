@@ -22,7 +22,7 @@ from stele.tablet.changes import SplitTablet
 from stele.tablet.compaction_policy import CompactionLimits
 from stele.tablet.engine import World
 from stele.tablet.flush_policy import FlushLimits
-from stele.tablet.maintenance import COMPACTIONS_MAX, LOOK_AFTER_START_US
+from stele.tablet.maintenance import BUSY_US, COMPACTIONS_MAX, LOOK_AFTER_START_US
 from stele.tablet.options import EngineOptions
 from stele.tablet.split_policy import SizeLimits
 from stele.tablet.table_state import TableState
@@ -290,6 +290,25 @@ def test_t16_t17_what_an_earlier_owner_left_undone_is_looked_at_after_a_load() -
     assert isinstance(tasks, InlineTasks)
     tasks.advance(LOOK_AFTER_START_US)
     assert flushed(again.table("t")) == 1
+    again.close()
+
+
+def test_t18_while_memory_fills_as_it_is_flushed_compactions_wait() -> None:
+    backend, table = new_table(EngineOptions(background=False))
+    for _ in range(5):
+        fill(table, 0)
+        table.flush()
+    again = reopened(backend, SMALL)
+    busy, tasks = again.table("t"), again.store.world.tasks
+    assert isinstance(tasks, InlineTasks)
+    fill(busy, 0, 40)
+    assert 10_000 < again.store.user.memory_bytes < 20_000
+    busy._state.flushed_us = again.store.world.clock.monotonic_us()
+    tasks.advance(LOOK_AFTER_START_US)
+    assert flushed(busy) == 5
+    tasks.advance(BUSY_US)
+    assert flushed(busy) == 1, "nobody wrote meanwhile"
+    assert again.store.user.memory_bytes > 10_000
     again.close()
 
 
