@@ -28,8 +28,8 @@ from stele.env.ports import FileSystem
 from stele.errors import NotFound, SteleError
 from stele.storage.log_format import file_name, spare_name
 
-SPARES_MAX = 2
-"""More than a flush gives back at a time are not kept: they are disk space that nobody uses."""
+SPARES_MAX = 8
+"""About what a flush gives back at a time: more would be disk space that nobody uses."""
 
 SPARE_BYTES_FACTOR = 2
 """A file that one huge entry has blown up to more than so many times the usual size is not kept."""

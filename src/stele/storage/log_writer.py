@@ -48,13 +48,14 @@ from stele.storage.log_parts import Body, Commit, PartKind, encode_body, release
 from stele.storage.log_segments import Written
 from stele.storage.log_spares import SpareFiles
 
-ROLL_BYTES_DEFAULT = 64 * 1024 * 1024
-"""A file is closed by the entry that takes it over this: the unit in which log space is freed."""
+ROLL_BYTES_DEFAULT = 16 * 1024 * 1024
+"""A file is closed by the entry that takes it over this: the unit in which log space is freed, and
+in which files are written once more. Starting one takes as long as one or two syncs."""
 
 ROLL_BYTES_MIN = 1024
 
 RESERVE_BYTES_MIN = 64 * 1024
-RESERVE_BYTES_DEFAULT = 4 * 1024 * 1024
+RESERVE_BYTES_DEFAULT = 16 * 1024 * 1024
 """As much is reserved as the file holds, at least and at most this, up to where it rolls."""
 
 SMALL_ENTRY_BYTES_MAX = 16 * 1024

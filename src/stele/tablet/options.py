@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from stele.errors import InvalidArgument
-from stele.storage.log_writer import ROLL_BYTES_MIN
+from stele.storage.log_writer import ROLL_BYTES_DEFAULT, ROLL_BYTES_MIN
 from stele.tablet.compaction_policy import CompactionLimits
 from stele.tablet.flush_policy import FlushLimits
 from stele.tablet.split_policy import SizeLimits
 
 CACHE_BYTES_DEFAULT = 256 << 20
-LOG_FILE_BYTES_DEFAULT = 64 << 20
+LOG_FILE_BYTES_DEFAULT = ROLL_BYTES_DEFAULT
 SMALL_COMMIT_CELLS_MAX = 64
 """Up to this many cells a commit travels as row records; above, as an Arrow batch."""
 

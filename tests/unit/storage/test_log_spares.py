@@ -39,12 +39,14 @@ def released(fs: MemoryFileSystem, *, groups: int = 8) -> LogWriter:
 
 
 def test_some_are_kept_and_the_others_deleted() -> None:
-    sizes = {file_name(number): FILE_BYTES for number in range(1, 6)}
+    kept, last = range(1, SPARES_MAX + 1), SPARES_MAX + 3
+    sizes = {file_name(number): FILE_BYTES for number in range(1, last + 1)}
     fs, spares = directory(sizes | {"other": 5})
-    assert spares.keep_or_delete([1, 2, 3, 4]) == [1, 2, 3, 4]
-    assert fs.list(DIRECTORY) == [spare_name(1), spare_name(2), file_name(5), "other"]
-    assert spares.keep_or_delete([1, 2, 3, 4]) == []
-    assert [spares.take(), spares.take()] == [f"{DIRECTORY}/{spare_name(n)}" for n in (1, 2)]
+    assert spares.keep_or_delete(range(1, last)) == [*range(1, last)]
+    names = [spare_name(number) for number in kept]
+    assert fs.list(DIRECTORY) == [*names, file_name(last), "other"]
+    assert spares.keep_or_delete(range(1, last)) == []
+    assert [spares.take() for _ in kept] == [f"{DIRECTORY}/{name}" for name in names]
     assert spares.take() is None
 
 
@@ -109,7 +111,8 @@ def test_the_end_of_a_log_gives_its_spares_back() -> None:
 
 
 def test_without_room_for_a_name_the_spare_goes_and_the_log_goes_on() -> None:
-    faults = Faults(Fault(Failure.ENOSPC, SPARES_MAX + 1, kinds={Call.RENAME}))
+    renamed = 2  # into spares
+    faults = Faults(Fault(Failure.ENOSPC, renamed + 1, kinds={Call.RENAME}))
     fs = MemoryFileSystem(faults=faults)
     writer = released(fs, groups=6)
     while spare_name(1) in fs.list(DIRECTORY):  # until a new file is due
