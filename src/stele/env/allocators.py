@@ -16,7 +16,11 @@ _trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
 
 
 def give_back() -> None:
-    """Let the allocators of C and of Arrow return what they hold in reserve. Takes milliseconds."""
+    """Let the allocators of C and of Arrow return what they hold in reserve.
+
+    For each GB that was freed in small pieces it takes some tenths of a second the first time, and
+    some hundredths when there is nothing left; other threads may wait for memory meanwhile.
+    """
     pa.default_memory_pool().release_unused()
     if _trim is not None:
         _trim(ctypes.c_size_t(0))

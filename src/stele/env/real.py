@@ -17,6 +17,9 @@ MICROSECONDS_PER_SECOND = 1_000_000
 IDLE_SECONDS = 1.0
 """How long a thread without a job waits for one before it ends."""
 
+GIVE_BACK_SECONDS = 10.0
+"""The least time between two times that memory is given back."""
+
 Job = Callable[[], None]
 
 
@@ -40,15 +43,31 @@ class SystemRandom:
         return secrets.randbelow(bound)
 
 
+class _Crew:
+    """The threads of one process. Adding to a list, taking from it and removing are single steps of
+    the interpreter."""
+
+    def __init__(self) -> None:
+        self.process = os.getpid()
+        self.alive: list[_Worker] = []
+        self.idle: list[_Worker] = []
+        self._tidied_s = -GIVE_BACK_SECONDS
+
+    def tidy_up(self) -> None:
+        """When the last has ended: give back what memory their jobs have left with allocators."""
+        now_s = time.monotonic()
+        if not self.alive and now_s - self._tidied_s >= GIVE_BACK_SECONDS:
+            self._tidied_s = now_s
+            allocators.give_back()
+
+
 class _Worker(threading.Thread):
-    """A thread that does one job after the other, and ends when none came for a moment.
+    """A thread that does one job after the other, and ends when none came for a moment."""
 
-    The last to end gives back what memory the jobs of all have left with the allocators.
-    """
-
-    def __init__(self, idle: list[_Worker], name: str, job: Job):
+    def __init__(self, crew: _Crew, name: str, job: Job):
         super().__init__(name=name, daemon=True)
-        self._idle = idle
+        self._crew = crew
+        self._idle = crew.idle
         self._jobs: SimpleQueue[tuple[str, Job]] = SimpleQueue()
         self._jobs.put((name, job))
 
@@ -57,10 +76,13 @@ class _Worker(threading.Thread):
         self._jobs.put((name, job))
 
     def run(self) -> None:
-        while self._do_next():
-            self._idle.append(self)
-        if not self._idle:
-            allocators.give_back()
+        self._crew.alive.append(self)
+        try:
+            while self._do_next():
+                self._idle.append(self)
+        finally:
+            self._crew.alive.remove(self)
+            self._crew.tidy_up()
 
     def _do_next(self) -> bool:
         """Wait for a job and do it; nothing of it is kept alive while waiting for the next."""
@@ -86,17 +108,15 @@ class ThreadTasks:
     """
 
     def __init__(self) -> None:
-        # Adding to a list, taking from it and removing are single steps of the interpreter.
-        self._idle: list[_Worker] = []
-        self._process = os.getpid()
+        self._crew = _Crew()
 
     def spawn(self, name: str, job: Job) -> None:
-        if self._process != os.getpid():  # threads do not survive a fork
-            self._idle, self._process = [], os.getpid()
+        if self._crew.process != os.getpid():  # threads do not survive a fork
+            self._crew = _Crew()
         try:
-            worker = self._idle.pop()
+            worker = self._crew.idle.pop()
         except IndexError:
-            _Worker(self._idle, name, job).start()
+            _Worker(self._crew, name, job).start()
         else:
             worker.take(name, job)
 

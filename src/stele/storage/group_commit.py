@@ -34,6 +34,8 @@ from enum import Enum
 from typing import NamedTuple
 
 from stele.env.interrupts import Uninterrupted, is_main_thread
+from stele.env.ports import Clock
+from stele.env.real import SystemClock
 from stele.errors import DeadlineExceeded, OutOfSpace, SteleError, StorageFailed
 from stele.storage.gathering import PAUSE_S, Gathering
 from stele.storage.log_parts import Commit
@@ -47,8 +49,6 @@ QUEUE_BYTES_DEFAULT = 64 * 1024 * 1024
 
 WAKE_CHAINS = 1
 """Woken threads wake the next themselves. All at once, they only fight for the interpreter lock."""
-
-PAUSE_US = int(PAUSE_S * 1_000_000)
 
 
 def _nothing() -> None:
@@ -99,10 +99,12 @@ class GroupCommit:
         events: LogEvents | None = None,
         *,
         spawn: Callable[[Callable[[], None]], None] | None = None,
+        clock: Clock | None = None,
         group_bytes_max: int = GROUP_BYTES_MAX,
         queue_bytes_max: int = QUEUE_BYTES_DEFAULT,
     ) -> None:
         self._writer = writer
+        self._clock = clock or SystemClock()
         self._events = events or LogEvents()
         self._spawn = spawn
         self._lock = threading.Lock()
@@ -112,7 +114,7 @@ class GroupCommit:
         self._ledger = FileLedger()
         self._budget = MemoryBudget(queue_bytes_max)
         self._led = False
-        """Somebody leads: only they may touch the writer."""
+        """Somebody leads, or watches and may: only they may touch the writer."""
         self._job_runs = False
         """A job looks into the queue once more before it ends."""
 
@@ -185,6 +187,7 @@ class GroupCommit:
             raise copy(ticket.error) from ticket.error
 
     def _wait(self, ticket: Ticket, timeout_us: int | None) -> None:
+        until_us = None if timeout_us is None else self._clock.monotonic_us() + timeout_us
         with self._lock:
             assert ticket.gate is None, "somebody waits for this ticket already"
             if ticket.done:
@@ -192,29 +195,32 @@ class GroupCommit:
             may_lead = not self._led or self._gathering.take_over(len(self._queue))
             self._led = True
             gate = self._watch(ticket) if may_lead else _close_gate(ticket)
-        while gate is not None:
-            if self._pauses(gate, ticket):
-                gate = self._look_again(gate, ticket)
-                continue
-            if self._done_behind(gate, ticket, timeout_us):
-                return
-            with self._lock:
-                gate = self._watch(ticket)
+        try:
+            while gate is not None:
+                if self._pauses(gate, ticket):
+                    gate = self._look_again(gate, ticket)
+                    continue
+                if self._done_behind(gate, ticket, until_us):
+                    return
+                with self._lock:
+                    gate = self._watch(ticket)
+        except (
+            BaseException
+        ):  # the time is over, or a signal came: nobody may wait for who has left
+            self._leave_line(ticket)
+            raise
         while not ticket.done:
             self._lead(ticket)
 
-    def _done_behind(self, gate: Gate, ticket: Ticket, timeout_us: int | None) -> bool:
+    def _done_behind(self, gate: Gate, ticket: Ticket, until_us: int | None) -> bool:
         """Block until the ticket is done; False if the lead is ours before."""
-        try:
-            passed = _passed(gate, timeout_us)
-        except BaseException:
-            self._leave_line(ticket)  # a signal: nobody may wait behind somebody who left
-            raise
-        if not passed and not self._is_reached(ticket):
+        left_s = None
+        if until_us is not None:
+            left_s = max(until_us - self._clock.monotonic_us(), 0) / 1_000_000
+        if not _passed(gate, left_s) and not self._is_reached(ticket):
             raise DeadlineExceeded(f"commit {ticket.txn} was not durable in time")
         ticket.gate = None
-        if ticket.successor is not None:
-            ticket.successor.release()
+        _open_next(ticket)
         return ticket.done
 
     # Letting those come first who come back from the entry before: see ``stele.storage.gathering``.
@@ -225,6 +231,7 @@ class GroupCommit:
         gathering = self._gathering
         if gathering.is_over(len(self._queue)):
             gathering.watcher = ticket.gate = None
+            ticket.leads = True
             return None
         gathering.watcher = ticket
         return ticket.gate or _close_gate(ticket)
@@ -233,11 +240,7 @@ class GroupCommit:
         """Whether we watched for a moment, and our commit did not become durable in it."""
         if self._gathering.watcher is not ticket:
             return False
-        try:
-            passed = _passed(gate, PAUSE_US)
-        except BaseException:
-            self._watch_no_more(ticket)
-            raise
+        passed = _passed(gate, PAUSE_S)
         if passed:
             gate.release()  # what there is to do behind it is done in one place
         return not passed
@@ -247,19 +250,6 @@ class GroupCommit:
         with self._lock:
             return self._watch(ticket) if self._gathering.watcher is ticket else gate
 
-    def _watch_no_more(self, ticket: Ticket) -> None:
-        """A signal came while we watched: somebody else has to lead."""
-        with self._lock:
-            is_ours = self._gathering.watcher is ticket
-            following = _NOBODY
-            if is_ours:
-                self._gathering.watcher = ticket.gate = None
-                following = self._choose_leader(may_lead=False)
-        if is_ours:
-            self._wake((), following)
-        else:
-            self._leave_line(ticket)
-
     def _is_reached(self, ticket: Ticket) -> bool:
         """Whether the gate was about to open when the time was over; if not, nobody opens it."""
         with self._lock:
@@ -267,15 +257,16 @@ class GroupCommit:
             return ticket.done or ticket.leads
 
     def _leave_line(self, ticket: Ticket) -> None:
-        """Stop waiting, and hand on whatever came or was about to come through the gate."""
-        following = None
-        if self._is_reached(ticket) and not ticket.done:
-            with self._lock:
+        """Stop waiting, and hand on what we had, or what was about to come through the gate."""
+        following = _NOBODY
+        with self._lock:
+            ticket.gate = None
+            has_lead = ticket.leads or self._gathering.watcher is ticket
+            if has_lead and not ticket.done:
+                self._gathering.watcher = None
                 following = self._choose_leader(may_lead=False)
-        if ticket.successor is not None:
-            ticket.successor.release()
-        if following is not None:
-            self._wake((), following)
+        _open_next(ticket)
+        self._wake((), following)
 
     def drive(self) -> None:
         """Write what is queued, if nobody else is about to. Blocks for the I/O."""
@@ -288,6 +279,11 @@ class GroupCommit:
     def start(self) -> None:
         """See to it that what is queued is written soon: start a job, unless somebody leads."""
         with self._lock:
+            watcher = self._gathering.watcher
+            if watcher is not None and self._gathering.take_over(len(self._queue)):
+                assert watcher.gate is not None
+                watcher.leads = True
+                watcher.gate.release()
             if self._led or self._job_runs or not len(self._queue) or self._spawn is None:
                 return
             self._led = self._job_runs = True
@@ -445,9 +441,16 @@ def _close_gate(ticket: Ticket) -> Gate:
     return gate
 
 
-def _passed(gate: Gate, timeout_us: int | None) -> bool:
+def _open_next(ticket: Ticket) -> None:
+    """Wake whoever is behind us in the chain, once."""
+    successor, ticket.successor = ticket.successor, None
+    if successor is not None:
+        successor.release()
+
+
+def _passed(gate: Gate, timeout_s: float | None) -> bool:
     """Block until the gate is opened; False if the time is over first."""
-    return gate.acquire(timeout=-1 if timeout_us is None else timeout_us / 1_000_000)
+    return gate.acquire(timeout=-1 if timeout_s is None else timeout_s)
 
 
 def _chained(blocked: Sequence[Ticket], chains: int) -> list[Gate]:

@@ -81,7 +81,7 @@ class Ticket(msgspec.Struct, eq=False):
     gate: Gate | None = None
     """Set while a thread waits for this ticket."""
     leads: bool = False
-    """The gate was opened to write the next entry, not because the commit is done."""
+    """Whoever waits for it writes the next entry, or was woken for that: it is not done yet."""
     successor: Gate | None = None
     """Whose gate is opened by the thread that comes through this one."""
 

@@ -70,7 +70,7 @@ class Prepared(Protocol):
 
 
 class SingleCommit(msgspec.Struct, frozen=True):
-    """One mutation: what most threads write that come one after the other, so it makes no lists."""
+    """One mutation, which is what most threads write that come one after the other: so no loops."""
 
     mutation: Record
     family: bytes

@@ -112,6 +112,7 @@ class Engine:
                 on_dead=self._on_dead,
             ),
             spawn=self._spawn_log,
+            clock=world.clock,
         )
         self.log_spares = self._log_writer.spares
         self.on_memory_grown: Callable[[TableState], None] = lambda _table: None
@@ -148,6 +149,10 @@ class Engine:
             return self._tables[table]
         except KeyError:
             raise TableNotFound(f"table {table} is not served here") from None
+
+    def serves(self, state: TableState) -> bool:
+        """Whether a table is still served, and not another of its name."""
+        return self._tables.get(state.id) is state
 
     def tables(self) -> list[TableState]:
         with self.lock:

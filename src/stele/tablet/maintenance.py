@@ -2,7 +2,7 @@
 
 Every decision is a policy's, a pure function of facts gathered here. Things are looked at when
 something happened that may make them due: a commit, a finished flush, a finished compaction.
-Nothing polls.
+Nothing polls, but for tablets of a busy table, which are looked at now and then until it is calm.
 
 Tablets to look at wait in a queue, each once. One job at a time takes them out, so whoever reports
 that something happened, often the thread that leads META's log, is not held up by it; and it stops
@@ -51,8 +51,8 @@ LOOK_AFTER_START_US = 200_000
 """When to begin with what earlier owners left undone: not before short commands have ended."""
 
 BUSY_US = 2_000_000
-"""How long after a flush a table whose memory fills again counts as busy; then it is looked at once
-more."""
+"""How long after a flush a table whose memory fills again counts as busy; then it is looked at
+again."""
 
 COMPACTIONS_MAX = 2
 """Compactions that are started while so many run: none. Each writes with up to two threads."""
@@ -89,7 +89,9 @@ class Maintenance:
         self._due: dict[tuple[TableState, bytes], None] = {}
         """Tablets to look at, by their first row, in the order in which they came."""
         self._put_off: dict[tuple[TableState, bytes], None] = {}
-        """Those whose table was changing its layout, or busy, when their turn came."""
+        """Those whose table was changing its layout when their turn came."""
+        self._busy: dict[tuple[TableState, bytes], None] = {}
+        """Those whose table was busy when they could have been compacted."""
         self._looked_at: set[TableState] = set()
         """Tables some tablets of which were looked at since pairs to join were."""
         self._looking = False
@@ -98,7 +100,7 @@ class Maintenance:
         self._idle = threading.Condition()
         self._first_look: Timer | None = None
         self._next_look: Timer | None = None
-        """At what was put off because its table was busy: no event may bring it up."""
+        """At those of busy tables: no event may bring them up."""
         if engine.options.background:
             engine.on_memory_grown = self._memory_grown
             engine.on_memory_full = self._memory_full
@@ -205,7 +207,8 @@ class Maintenance:
 
     def _flushed(self, state: TableState, error: SteleError | None) -> None:
         self.report("flush", error)
-        state.flushed_us = self.engine.world.clock.monotonic_us()
+        if error is None:
+            state.flushed_us = self.engine.world.clock.monotonic_us()
         if error is None and self.engine.options.background:
             self.report("flush", _attempt(self.flush_if_due))
             self.look_after(state, state.layout.tablets)
@@ -215,8 +218,11 @@ class Maintenance:
 
     def look_after(self, state: TableState, tablets: Iterable[TabletConfig]) -> None:
         """Compact, split and join what is due among some tablets of a table, in a job."""
+        self._look_soon((state, config.rows.start) for config in tablets)
+
+    def _look_soon(self, places: Iterable[tuple[TableState, bytes]]) -> None:
         with self._idle:
-            self._due.update(dict.fromkeys((state, config.rows.start) for config in tablets))
+            self._due.update(dict.fromkeys(places))
             self._due.update(self._put_off)
             self._put_off.clear()
             if self._looking or self._stopped:
@@ -241,7 +247,7 @@ class Maintenance:
     def _look_later(self, state: TableState, config: TabletConfig) -> None:
         """At a tablet whose table is busy: when that may be over."""
         with self._idle:
-            self._put_off[state, config.rows.start] = None
+            self._busy[state, config.rows.start] = None
             if self._next_look is None and not self._stopped:
                 tasks = self.engine.world.tasks
                 self._next_look = tasks.call_later(BUSY_US, self._look_again)
@@ -249,9 +255,8 @@ class Maintenance:
     def _look_again(self) -> None:
         with self._idle:
             self._next_look = None
-            put_off = [state for state, _row in self._put_off]
-        if put_off:
-            self.look_after(put_off[0], ())
+            places, self._busy = self._busy, {}
+        self._look_soon(places)
 
     def _look(self) -> None:
         """Go through the queue."""
@@ -288,7 +293,7 @@ class Maintenance:
 
     def _look_at(self, state: TableState, first_row: bytes) -> None:
         config = state.layout.tablets.find(first_row)
-        if config is None:
+        if config is None or not self.engine.serves(state):
             return
         if state.changing_layout or state.line.layout_is_next:
             with self._idle:
@@ -300,16 +305,17 @@ class Maintenance:
         """Start the best compaction of a tablet, if one is worth it."""
         if config.id in state.compacting:
             return False
-        is_busy = self._is_busy(state)
-        plan = plan_compaction(self.engine, state, config, busy=is_busy)
-        if plan is None and is_busy and self.engine.options.background:
-            self._look_later(state, config)
+        plan = plan_compaction(self.engine, state, config)
+        if plan is not None and self._is_busy(state):
+            plan = plan_compaction(self.engine, state, config, busy=True)
+            if plan is None and self.engine.options.background:
+                self._look_later(state, config)
         return plan is not None and self.compact(state, config, *plan)
 
     def _is_busy(self, state: TableState) -> bool:
         """Whether writers fill a table's memory about as quickly as it is flushed."""
-        if state.flushing:
-            return True
+        if state.flushing or state.flushed_us is None:
+            return state.flushing
         since_us = self.engine.world.clock.monotonic_us() - state.flushed_us
         return since_us < BUSY_US and state.counted_bytes >= self._much // 2
 

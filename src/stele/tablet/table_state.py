@@ -95,8 +95,8 @@ class TableState:
         self.stable_txn = clock
         """Everything at or below is in fragments whose configs are saved."""
         self.flushing = False
-        self.flushed_us = 0
-        """When the last flush ended, by the monotonic clock."""
+        self.flushed_us: int | None = None
+        """When the last flush ended well, by the monotonic clock."""
         self.merging = False
         self.was_read = False
         """Since memory was last merged: nobody else needs it to be in few runs."""

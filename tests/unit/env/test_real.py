@@ -70,7 +70,7 @@ def wait_until(condition: Callable[[], bool]) -> None:
 def test_a_thread_serves_again_under_another_name() -> None:
     tasks = ThreadTasks()
     first = in_thread(tasks, "one")
-    wait_until(lambda: len(tasks._idle) == 1)
+    wait_until(lambda: len(tasks._crew.idle) == 1)
     second = in_thread(tasks, "two")
     assert second is first
     assert second.name == "two"
@@ -85,20 +85,27 @@ def test_jobs_at_the_same_time_have_threads_of_their_own() -> None:
     for number in range(3):
         tasks.spawn(f"job {number}", job)
     together.wait(30)
-    wait_until(lambda: len(tasks._idle) == 3)
-    assert len(set(tasks._idle)) == 3
+    wait_until(lambda: len(tasks._crew.idle) == 3)
+    assert len(set(tasks._crew.idle)) == 3
 
 
 def test_idle_threads_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(real, "IDLE_SECONDS", 0.01)
     given_back: list[str] = []
     monkeypatch.setattr(allocators, "give_back", lambda: given_back.append("memory"))
-    tasks = ThreadTasks()
+    tasks, goes_on = ThreadTasks(), threading.Event()
+
+    def long() -> None:
+        assert goes_on.wait(30)
+
+    tasks.spawn("long", long)
     thread = in_thread(tasks, "short")
     thread.join(30)
     assert not thread.is_alive()
-    assert not tasks._idle
-    assert given_back
+    assert not tasks._crew.idle
+    assert not given_back, "another still works"
+    goes_on.set()
+    wait_until(lambda: given_back == ["memory"])
     assert in_thread(tasks, "next") is not thread
 
 
@@ -111,9 +118,9 @@ def test_nothing_of_a_job_stays_alive_in_an_idle_thread() -> None:
     watched = weakref.ref(held)
     tasks.spawn("job", held.job)
     del held
-    wait_until(lambda: len(tasks._idle) == 1)
+    wait_until(lambda: len(tasks._crew.idle) == 1)
     wait_until(lambda: watched() is None)
-    assert tasks._idle[0].is_alive()
+    assert tasks._crew.idle[0].is_alive()
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
@@ -123,14 +130,14 @@ def test_a_job_that_raises_takes_its_thread_along(monkeypatch: pytest.MonkeyPatc
     tasks = ThreadTasks()
     tasks.spawn("bad", lambda: print(1 // 0))
     wait_until(lambda: seen == [ZeroDivisionError])
-    assert not tasks._idle
+    assert not tasks._crew.idle
 
 
 def test_threads_are_not_expected_to_survive_a_fork() -> None:
     tasks = ThreadTasks()
     in_thread(tasks, "parent's")
-    wait_until(lambda: len(tasks._idle) == 1)
-    tasks._process -= 1
+    wait_until(lambda: len(tasks._crew.idle) == 1)
+    tasks._crew.process -= 1
     assert in_thread(tasks, "child's").is_alive()
 
 

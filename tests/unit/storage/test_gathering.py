@@ -7,17 +7,17 @@ from collections.abc import Callable
 
 import pytest
 
+from stele.env.memory import MemoryClock
 from stele.env.memory_fs import MemoryFileSystem
 from stele.errors import DeadlineExceeded
 from stele.storage import group_commit
-from stele.storage.gathering import LEFT_OUT, Gathering
+from stele.storage.gathering import LEFT_OUT, PAUSE_S, Gathering
 from stele.storage.group_commit import GroupCommit, LogEvents
 from stele.storage.log_queue import Gate, Ticket
 from stele.storage.log_reader import LogReader
 from tests.unit.storage.log_support import DIRECTORY, new_writer, read, rows
 
 JOIN_TIMEOUT_S = 60
-LONG_US = JOIN_TIMEOUT_S * 1_000_000
 
 
 def new_gathering(expected: int) -> Gathering:
@@ -98,7 +98,7 @@ class Writers:
 
 
 def test_the_last_to_come_leads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group_commit, "PAUSE_US", LONG_US)
+    monkeypatch.setattr(group_commit, "PAUSE_S", JOIN_TIMEOUT_S)
     writers = Writers()
     writers.expect(3)
     first, watcher = writers.watching()
@@ -119,15 +119,40 @@ def test_the_last_to_come_leads(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_who_watches_in_vain_leads() -> None:
     writers = Writers()
     writers.expect(3)
-    first = writers.append()
-    writers.log.wait(first)
+    writers.log.wait(writers.append())
     assert writers.log._gathering.watcher is None
+    assert writers.log._gathering._left_out == LEFT_OUT, "it did watch"
     assert writers.leaders == [threading.get_ident()]
+
+
+def test_a_commit_that_nobody_waits_for_completes_a_group_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(group_commit, "PAUSE_S", JOIN_TIMEOUT_S)
+    writers = Writers()
+    writers.expect(2)
+    first, watcher = writers.watching()
+    heard = threading.Event()
+    writers.log.append(rows(2), lambda _ticket: heard.set())
+    assert heard.wait(JOIN_TIMEOUT_S / 2)
+    watcher.join(JOIN_TIMEOUT_S)
+    assert first.done
+    assert writers.commits_per_entry() == [2]
+
+
+def test_closing_does_not_wait_for_those_who_do_not_come() -> None:
+    writers = Writers()
+    writers.expect(9)
+    first, watcher = writers.watching()
+    writers.log.close()
+    watcher.join(JOIN_TIMEOUT_S)
+    assert first.done
+    assert writers.commits_per_entry() == [1, 0]
 
 
 def test_those_who_come_back_share_an_entry(monkeypatch: pytest.MonkeyPatch) -> None:
     """Eight threads that commit again and again: once they have met, all go together."""
-    monkeypatch.setattr(group_commit, "PAUSE_US", 1_000_000)
+    monkeypatch.setattr(group_commit, "PAUSE_S", 1.0)
     count, rounds = 8, 40
     writers = Writers()
     writers.expect(count)
@@ -152,20 +177,25 @@ def test_a_deadline_of_who_was_overtaken_harms_nobody(monkeypatch: pytest.Monkey
         assert allowed.wait(JOIN_TIMEOUT_S)
 
     writers.log._events = LogEvents(fence=slow)
+    clock = writers.log._clock = MemoryClock()
+    timeouts: list[float | None] = []
     writers.expect(2)
     first = writers.append()
     passed = group_commit._passed
     others: list[threading.Thread] = []
 
-    def pause(gate: Gate, timeout_us: int | None) -> bool:
-        if timeout_us == group_commit.PAUSE_US and not others:
+    def pause(gate: Gate, timeout_s: float | None) -> bool:
+        timeouts.append(timeout_s)
+        if timeout_s == PAUSE_S and not others:
+            clock.advance(JOIN_TIMEOUT_S * 1_000_000)
             others.append(writers.start(lambda: writers.log.wait(writers.append())))
             assert overtaken.wait(JOIN_TIMEOUT_S)
-        return passed(gate, timeout_us)
+        return passed(gate, timeout_s)
 
     monkeypatch.setattr(group_commit, "_passed", pause)
     with pytest.raises(DeadlineExceeded):
-        writers.log.wait(first, timeout_us=1_000)
+        writers.log.wait(first, timeout_us=JOIN_TIMEOUT_S * 1_000_000)
+    assert timeouts == [PAUSE_S, 0], "time spent watching counts"
     allowed.set()
     others[0].join(JOIN_TIMEOUT_S)
     assert first.done
@@ -176,29 +206,46 @@ class Signal(BaseException):
     """Like ``KeyboardInterrupt``, and nobody else's."""
 
 
+@pytest.mark.parametrize("place", ["_pauses", "_look_again"])
 @pytest.mark.parametrize("overtaken", [False, True])
 def test_a_watcher_that_is_interrupted_leaves_nobody_behind(
-    monkeypatch: pytest.MonkeyPatch, overtaken: bool
+    monkeypatch: pytest.MonkeyPatch, overtaken: bool, place: str
 ) -> None:
+    """Also those who wait behind it, for the lead or to be woken by it."""
     writers = Writers()
-    writers.expect(2)
-    first = writers.append()
-    passed = group_commit._passed
+    allowed, written = threading.Event(), threading.Event()
+
+    def slow() -> None:
+        written.set()
+        assert allowed.wait(JOIN_TIMEOUT_S)
+
+    writers.log._events = LogEvents(fence=slow)
+    writers.expect(3)
+    first, second = writers.append(), writers.append()
     others: list[threading.Thread] = []
 
-    def interrupted(gate: Gate, timeout_us: int | None) -> bool:
-        if threading.current_thread() is not threading.main_thread():
-            return passed(gate, timeout_us)
-        if overtaken:
-            others.append(writers.start(lambda: writers.log.wait(writers.append())))
-            others[0].join(JOIN_TIMEOUT_S)
-        raise Signal
+    def interrupted(*_arguments: object) -> bool:
+        if threading.current_thread() is threading.main_thread():
+            monkeypatch.undo()
+            others.append(writers.start(lambda: writers.log.wait(second)))
+            while second.gate is None:
+                pass
+            if overtaken:
+                others.append(writers.start(lambda: writers.log.wait(writers.append())))
+                assert written.wait(JOIN_TIMEOUT_S)
+                allowed.set()
+                while first.successor is None:
+                    pass
+            raise Signal
+        return False
 
-    with monkeypatch.context() as patch:
-        patch.setattr(group_commit, "_passed", interrupted)
-        with pytest.raises(Signal):
-            writers.log.wait(first)
-    assert first.done == overtaken
-    writers.log.wait(writers.append())
+    monkeypatch.setattr(writers.log, place, interrupted)
+    with pytest.raises(Signal):
+        writers.log.wait(first)
+    allowed.set()
+    for thread in others:
+        thread.join(JOIN_TIMEOUT_S)
+        assert not thread.is_alive()
     assert first.done
+    assert second.done
     assert read(writers.fs) == list(range(1, 3 + overtaken))

@@ -216,9 +216,9 @@ def test_a_thread_that_is_interrupted_leaves_nobody_behind(
     while any(ticket.gate is None for ticket in tickets[1:]):
         pass
 
-    def interrupted(gate: Gate, timeout_us: int | None) -> bool:
+    def interrupted(gate: Gate, timeout_s: float | None) -> bool:
         if threading.current_thread() is not threading.main_thread():
-            return passed(gate, timeout_us)
+            return passed(gate, timeout_s)
         if chosen:
             allowed.set()
             leader.join(JOIN_TIMEOUT_S)

@@ -303,12 +303,33 @@ def test_t18_while_memory_fills_as_it_is_flushed_compactions_wait() -> None:
     assert isinstance(tasks, InlineTasks)
     fill(busy, 0, 40)
     assert 10_000 < again.store.user.memory_bytes < 20_000
-    busy._state.flushed_us = again.store.world.clock.monotonic_us()
-    tasks.advance(LOOK_AFTER_START_US)
-    assert flushed(busy) == 5
+    for moment_us in (LOOK_AFTER_START_US, BUSY_US, BUSY_US):
+        busy._state.flushed_us = again.store.world.clock.monotonic_us() + moment_us - 1
+        tasks.advance(moment_us)
+        assert flushed(busy) == 5, "it was flushed a moment ago"
     tasks.advance(BUSY_US)
     assert flushed(busy) == 1, "nobody wrote meanwhile"
     assert again.store.user.memory_bytes > 10_000
+    again.close()
+    assert tasks.pending() == []
+
+
+def test_a_look_that_is_due_goes_with_the_store() -> None:
+    backend, table = new_table(EngineOptions(background=False))
+    for _ in range(5):
+        fill(table, 0)
+        table.flush()
+    again = reopened(backend, SMALL)
+    tasks = again.store.world.tasks
+    assert isinstance(tasks, InlineTasks)
+    state = again.table("t")._state
+    state.flushing = True
+    tasks.advance(LOOK_AFTER_START_US)
+    assert again.maintenance._next_look is not None
+    state.flushing = False
+    before = len(tasks.pending())
+    again.maintenance.stop()
+    assert len(tasks.pending()) == before - 1
     again.close()
 
 
