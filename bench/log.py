@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from bench.harness import Row, faster, report, slower
 from stele.env.posix import PosixFileSystem
-from stele.env.real import SystemRandom
+from stele.env.real import SystemClock, SystemRandom
 from stele.kernels.block import Block
 from stele.kernels.row_records import encode_record
 from stele.model.cells import Cell, Op, cells_to_batch
@@ -81,6 +81,7 @@ def new_log(directory: Path) -> Iterator[GroupCommit]:
     log = GroupCommit(
         LogWriter(fs, "log", "bench", SystemRandom()),
         LogEvents(fence=seal_fence(fs, "log")),
+        clock=SystemClock(),
     )
     try:
         yield log

@@ -13,7 +13,7 @@ import threading
 from typing import BinaryIO
 
 from stele.env.posix import PosixFileSystem
-from stele.env.real import SystemRandom
+from stele.env.real import SystemClock, SystemRandom
 from stele.kernels.block import Block
 from stele.model.cells import Cell, cells_to_batch
 from stele.storage.group_commit import GroupCommit, LogEvents
@@ -44,7 +44,7 @@ def commit_of(txn: int) -> Commit:
 def commit_for_ever(root: str, report: BinaryIO) -> None:
     fs = PosixFileSystem(root)
     writer = LogWriter(fs, DIRECTORY, "victim", SystemRandom(), roll_bytes=ROLL_BYTES)
-    log = GroupCommit(writer, LogEvents(fence=seal_fence(fs, DIRECTORY)))
+    log = GroupCommit(writer, LogEvents(fence=seal_fence(fs, DIRECTORY)), clock=SystemClock())
     order = threading.Lock()
     txn = 0
 

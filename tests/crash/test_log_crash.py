@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
+from stele.env.memory import MemoryClock
 from stele.env.memory_fs import MemoryFileSystem
 from stele.errors import Corruption, OutOfSpace
 from stele.model.cells import Cell, batch_to_cells
@@ -73,7 +74,7 @@ CELLS = {group: _written_cells(group) for group in range(1, GROUPS + 1)}
 def write_log(fs: MemoryFileSystem, notes: Notes, groups: int = GROUPS) -> None:
     """Groups of commits over several files; some are given up on the way, and written again."""
     writer = new_writer(fs, roll_bytes=ROLL_BYTES, reserve_bytes=RESERVE_BYTES)
-    log = GroupCommit(writer, LogEvents(fence=seal_fence(fs, DIRECTORY)))
+    log = GroupCommit(writer, LogEvents(fence=seal_fence(fs, DIRECTORY)), clock=MemoryClock())
     for group in range(1, groups + 1):
         notes.attempt(("commit", group))
         try:
@@ -147,7 +148,7 @@ def test_a_promise_that_is_broken_is_noticed() -> None:
     """The check itself can fail: acknowledging before the sync is found out."""
 
     def hasty(fs: MemoryFileSystem, notes: Notes) -> None:
-        log = GroupCommit(new_writer(fs))
+        log = GroupCommit(new_writer(fs), clock=MemoryClock())
         for group in range(1, 4):
             notes.attempt(("commit", group))
             tickets = [log.append(commit) for commit in commits_of(group)]

@@ -17,7 +17,7 @@ MICROSECONDS_PER_SECOND = 1_000_000
 IDLE_SECONDS = 1.0
 """How long a thread without a job waits for one before it ends."""
 
-GIVE_BACK_SECONDS = 10.0
+GIVE_BACK_US = 10 * MICROSECONDS_PER_SECOND
 """The least time between two times that memory is given back."""
 
 Job = Callable[[], None]
@@ -51,13 +51,13 @@ class _Crew:
         self.process = os.getpid()
         self.alive: list[_Worker] = []
         self.idle: list[_Worker] = []
-        self._tidied_s = -GIVE_BACK_SECONDS
+        self._tidied_us = -GIVE_BACK_US
 
     def tidy_up(self) -> None:
-        """When the last has ended: give back what memory their jobs have left with allocators."""
-        now_s = time.monotonic()
-        if not self.alive and now_s - self._tidied_s >= GIVE_BACK_SECONDS:
-            self._tidied_s = now_s
+        """When the last has ended: give back what memory their jobs have left behind."""
+        now_us = SystemClock().monotonic_us()
+        if not self.alive and now_us - self._tidied_us >= GIVE_BACK_US:
+            self._tidied_us = now_us
             allocators.give_back()
 
 

@@ -35,7 +35,6 @@ from typing import NamedTuple
 
 from stele.env.interrupts import Uninterrupted, is_main_thread
 from stele.env.ports import Clock
-from stele.env.real import SystemClock
 from stele.errors import DeadlineExceeded, OutOfSpace, SteleError, StorageFailed
 from stele.storage.gathering import PAUSE_S, Gathering
 from stele.storage.log_parts import Commit
@@ -99,12 +98,12 @@ class GroupCommit:
         events: LogEvents | None = None,
         *,
         spawn: Callable[[Callable[[], None]], None] | None = None,
-        clock: Clock | None = None,
+        clock: Clock,
         group_bytes_max: int = GROUP_BYTES_MAX,
         queue_bytes_max: int = QUEUE_BYTES_DEFAULT,
     ) -> None:
         self._writer = writer
-        self._clock = clock or SystemClock()
+        self._clock = clock
         self._events = events or LogEvents()
         self._spawn = spawn
         self._lock = threading.Lock()

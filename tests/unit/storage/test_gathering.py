@@ -64,7 +64,9 @@ class Writers:
     def __init__(self) -> None:
         self.fs = MemoryFileSystem()
         self.leaders: list[int] = []
-        self.log = GroupCommit(new_writer(self.fs), LogEvents(fence=self._note))
+        self.log = GroupCommit(
+            new_writer(self.fs), LogEvents(fence=self._note), clock=MemoryClock()
+        )
         self._order = threading.Lock()
         self._txn = 0
 

@@ -36,7 +36,7 @@ JOIN_TIMEOUT_S = 60
 def new_log(
     fs: MemoryFileSystem, events: LogEvents | None = None, *, roll_bytes: int = 1 << 20
 ) -> GroupCommit:
-    return GroupCommit(new_writer(fs, roll_bytes=roll_bytes), events)
+    return GroupCommit(new_writer(fs, roll_bytes=roll_bytes), events, clock=MemoryClock())
 
 
 def commits_per_entry(fs: MemoryFileSystem) -> list[int]:
@@ -77,7 +77,7 @@ def test_what_is_queued_goes_into_one_entry() -> None:
 
 def test_who_is_not_in_the_first_group_leads_until_it_is_done() -> None:
     fs = MemoryFileSystem()
-    log = GroupCommit(new_writer(fs), group_bytes_max=1)
+    log = GroupCommit(new_writer(fs), group_bytes_max=1, clock=MemoryClock())
     tickets = [log.append(rows(txn)) for txn in range(1, 4)]
     log.wait(tickets[1])
     assert [ticket.done for ticket in tickets] == [True, True, False]
@@ -238,7 +238,7 @@ def test_a_thread_that_is_interrupted_leaves_nobody_behind(
 def test_callbacks_need_no_thread_of_the_caller() -> None:
     fs = MemoryFileSystem()
     jobs = Jobs()
-    log = GroupCommit(new_writer(fs), spawn=jobs.spawn)
+    log = GroupCommit(new_writer(fs), spawn=jobs.spawn, clock=MemoryClock())
     told: list[int] = []
 
     def tell(ticket: Ticket) -> None:
@@ -257,7 +257,7 @@ def test_callbacks_need_no_thread_of_the_caller() -> None:
 def test_one_job_serves_callbacks_that_commit_again(will_wait: bool) -> None:
     fs = MemoryFileSystem()
     jobs = Jobs()
-    log = GroupCommit(new_writer(fs), spawn=jobs.spawn)
+    log = GroupCommit(new_writer(fs), spawn=jobs.spawn, clock=MemoryClock())
 
     def again(ticket: Ticket) -> None:
         if ticket.txn < 10:
@@ -288,7 +288,7 @@ def test_driving_goes_on_for_what_callbacks_commit() -> None:
 def test_commits_that_nobody_waits_for_are_written_too() -> None:
     fs = MemoryFileSystem()
     jobs = Jobs()
-    log = GroupCommit(new_writer(fs), spawn=jobs.spawn)
+    log = GroupCommit(new_writer(fs), spawn=jobs.spawn, clock=MemoryClock())
     log.append(rows(1))
     jobs.run()
     assert read(fs) == [1]
@@ -297,7 +297,7 @@ def test_commits_that_nobody_waits_for_are_written_too() -> None:
 def test_a_thread_leaves_the_callbacks_of_others_to_a_job() -> None:
     fs = MemoryFileSystem()
     jobs = Jobs()
-    log = GroupCommit(new_writer(fs), spawn=jobs.spawn, group_bytes_max=1)
+    log = GroupCommit(new_writer(fs), spawn=jobs.spawn, group_bytes_max=1, clock=MemoryClock())
     own = log.append(rows(1), will_wait=True)
     other = log.append(rows(2), will_wait=True)
     log.wait(own)
@@ -340,7 +340,9 @@ def test_after_a_failed_sync_nothing_is_acknowledged_ever() -> None:
 
 def test_everybody_in_line_hears_of_a_failure() -> None:
     faults = Faults(Fault(Failure.EIO, 2, kinds={Call.SYNC}))
-    log = GroupCommit(new_writer(MemoryFileSystem(faults=faults)), group_bytes_max=1)
+    log = GroupCommit(
+        new_writer(MemoryFileSystem(faults=faults)), group_bytes_max=1, clock=MemoryClock()
+    )
     told: list[SteleError | None] = []
     tickets = [log.append(rows(txn), lambda t: told.append(t.error)) for txn in (1, 2, 3)]
     with pytest.raises(StorageFailed):
@@ -353,7 +355,7 @@ def test_everybody_in_line_hears_of_a_failure() -> None:
 def test_a_full_disk_fails_what_is_queued_and_no_more() -> None:
     faults = Faults(Fault(Failure.ENOSPC, 4, kinds={Call.WRITE}))
     fs = MemoryFileSystem(faults=faults)
-    log = GroupCommit(new_writer(fs), group_bytes_max=1)
+    log = GroupCommit(new_writer(fs), group_bytes_max=1, clock=MemoryClock())
     log.wait(log.append(rows(1)))
     tickets = [log.append(rows(txn)) for txn in (2, 3, 4)]
     with pytest.raises(OutOfSpace):
@@ -444,7 +446,7 @@ def test_closing_on_a_full_disk_leaves_a_log_without_its_end() -> None:
 def test_files_are_released_in_the_log_before_they_go() -> None:
     fs = MemoryFileSystem()
     writer = new_writer(fs, roll_bytes=1_024)
-    log = GroupCommit(writer)
+    log = GroupCommit(writer, clock=MemoryClock())
     for txn in range(1, 5):
         log.wait(log.append(rows(txn, value=bytes(1_000))))
     assert [facts.sequence for facts in log.files] == [1, 2, 3, 4]
@@ -459,7 +461,7 @@ def test_files_are_released_in_the_log_before_they_go() -> None:
 
 
 def test_the_queue_admits_in_turn() -> None:
-    log = GroupCommit(new_writer(MemoryFileSystem()), queue_bytes_max=10)
+    log = GroupCommit(new_writer(MemoryFileSystem()), queue_bytes_max=10, clock=MemoryClock())
     granted: list[Admission] = []
     first = log.admit(8)
     second = log.admit(8, granted.append)

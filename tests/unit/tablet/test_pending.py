@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stele.env.memory import SeededRandom
+from stele.env.memory import MemoryClock, SeededRandom
 from stele.env.memory_fs import MemoryFileSystem
 from stele.errors import OutOfSpace, SteleError
 from stele.storage.group_commit import GroupCommit
@@ -15,7 +15,7 @@ from stele.tablet.pending import KnownCommit, PendingCommit
 
 def new_log(files: MemoryFileSystem) -> GroupCommit:
     writer = LogWriter(files, "log/s1", "s1", SeededRandom(1))
-    return GroupCommit(writer, spawn=lambda job: job())
+    return GroupCommit(writer, spawn=lambda job: job(), clock=MemoryClock())
 
 
 def test_a_commit_is_waited_for_or_calls_back_once() -> None:
