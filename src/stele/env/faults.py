@@ -15,6 +15,7 @@ What a failure leaves behind is as bad as the real thing:
     EIO_AFTER    the call takes effect, then reports failure, as a lost reply of a network file
                  system does. For a sync: everything is durable, yet it failed
     ENOSPC       the disk is full. A write has put half of its bytes in the file
+    EMFILE       the process has no descriptor left; nothing was made or opened
     SHORT        a write or read handles fewer bytes than asked, which is no error; for calls that
                  cannot be short it does nothing, and does not count as fired
 """
@@ -54,6 +55,7 @@ class Failure(Enum):
     EIO = "EIO"
     EIO_AFTER = "EIO_AFTER"
     ENOSPC = "ENOSPC"
+    EMFILE = "EMFILE"
     SHORT = "SHORT"
 
 
@@ -75,6 +77,7 @@ APPLICABLE: dict[Failure, frozenset[Call]] = {
     Failure.ENOSPC: frozenset(
         {Call.CREATE, Call.WRITE, Call.ALLOCATE, Call.LINK, Call.RENAME, Call.MKDIR}
     ),
+    Failure.EMFILE: frozenset({Call.CREATE, Call.OPEN, Call.LOCK}),
     Failure.SHORT: frozenset({Call.WRITE, Call.READ}),
 }
 """Which calls can fail in which way. A call outside is never counted against a fault."""

@@ -119,12 +119,14 @@ _MEANING: dict[int, type[SteleError]] = {
     errno.ELOOP: InvalidArgument,  # a symbolic link where a file of ours should be
     errno.ENAMETOOLONG: InvalidArgument,
     errno.EWOULDBLOCK: DirectoryInUse,  # only a lock can say so: files never block
-    errno.EMFILE: Unavailable,
-    errno.ENFILE: Unavailable,
     errno.EACCES: StorageFailed,  # no later try will help before somebody changes the mode
     errno.EPERM: StorageFailed,
     errno.EROFS: StorageFailed,
 }
+
+
+_NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
+"""To a writer the same as a full disk: nothing was made, and it goes on when there is room."""
 
 
 def meaning(error: OSError, purpose: Purpose, action: str, path: str) -> SteleError:
@@ -132,5 +134,7 @@ def meaning(error: OSError, purpose: Purpose, action: str, path: str) -> SteleEr
     reason = f"cannot {action} {path!r}: {error.strerror or error}"
     if purpose is Purpose.SYNC:
         return StorageFailed(f"{reason}; what is on disk is unknown until a restart")
+    if error.errno in _NO_DESCRIPTORS:
+        return (Unavailable if purpose is Purpose.READ else OutOfSpace)(reason)
     default = TransientIoError if purpose is Purpose.READ else StorageFailed
     return _MEANING.get(error.errno or 0, default)(reason)

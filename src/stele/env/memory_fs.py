@@ -32,6 +32,13 @@ Result = TypeVar("Result")
 UNLIMITED_BYTES = 1 << 50
 _FIRST_DESCRIPTOR = 3
 
+_REFUSALS = {
+    Failure.EIO: errno.EIO,
+    Failure.ENOSPC: errno.ENOSPC,
+    Failure.EMFILE: errno.EMFILE,
+}
+"""Failures of calls that leave everything as it was."""
+
 
 def _error(number: int) -> OSError:
     return OSError(number, os.strerror(number))
@@ -109,10 +116,8 @@ class MemoryKernel:
         """Take one call, or fail it as planned."""
         with self.disk.mutex:
             failure = self._begin(call)
-            if failure is Failure.EIO:
-                raise _error(errno.EIO)
-            if failure is Failure.ENOSPC:
-                raise _error(errno.ENOSPC)
+            if failure is not None and failure in _REFUSALS:
+                raise _error(_REFUSALS[failure])
             result = effect()
             if failure is Failure.EIO_AFTER:
                 raise _error(errno.EIO)

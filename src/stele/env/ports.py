@@ -23,7 +23,9 @@ later power failure takes back what was already served.
 
 What may fail
 -------------
-    ``OutOfSpace``        the disk or a quota is full; a write is undone, the handle stays usable
+    ``OutOfSpace``        the disk or a quota is full, or no descriptor is left for a new file; a
+                          write is undone, the handle stays usable
+    ``Unavailable``       no descriptor is left to open what is there
     ``StorageFailed``     a sync or a metadata write failed. A failed sync is never tried again on
                           the same handle: the kernel may have dropped the dirty pages and would
                           report success. The handle refuses everything but ``close`` from then on

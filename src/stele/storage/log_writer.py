@@ -31,7 +31,14 @@ from contextlib import suppress
 
 from stele.env.failpoints import declare, failpoint
 from stele.env.ports import FileSystem, Random, WritableFile
-from stele.errors import AlreadyExists, InvalidArgument, OutOfSpace, SteleError, StorageFailed
+from stele.errors import (
+    AlreadyExists,
+    InvalidArgument,
+    OutOfSpace,
+    SteleError,
+    StorageFailed,
+    Unavailable,
+)
 from stele.storage.log_format import (
     ENTRY_HEADER_BYTES,
     FILE_HEADER_BYTES,
@@ -108,7 +115,9 @@ class LogWriter:
         self._low_water = 1
         self._file: WritableFile | None = None
         self._mark: bytes | None = None
-        """Of the open file, once its header is durable."""
+        """Of the open file, once its header and its name are durable."""
+        self._unnamed: FileHeader | None = None
+        """The durable header of a file whose name is not durable yet."""
         self._reserved = 0
         """How long the open file is, if it is longer than what is in it."""
         self._failed = False
@@ -186,34 +195,51 @@ class LogWriter:
                 self._low_water = max(self._low_water, released_file(commit))
 
     def _open_file(self) -> None:
-        """The next file, or the one whose header did not fit when it was last tried."""
+        """The next file, or the one that did not get so far when it was last tried."""
         path = f"{self._directory}/{file_name(self._sequence + 1)}"
         if self._file is None:
-            spare = self.spares.take()
-            self._file = self._fs.create(path) if spare is None else self._fs.overwrite(spare)
+            self._file = self._overwrite_spare() or self._fs.create(path)
             failpoint(AFTER_CREATE)
-        mark = self._random.bytes(MARK_BYTES)
+        if self._unnamed is None:
+            self._unnamed = self._write_header(self._file)
+            if self._file.path != path:
+                self._name_spare(self._file.path, path)
+        try:
+            self._fs.sync_dir(self._directory)
+        except Unavailable as error:  # no descriptor is left, and so far nobody needs this file
+            raise OutOfSpace(str(error)) from error
+        failpoint(AFTER_DIRECTORY_SYNC)
+        header, self._unnamed = self._unnamed, None
+        self._sequence += 1
+        self._reserved = self._file.length if self._file.length > FILE_HEADER_BYTES else 0
+        self._mark = header.mark
+        self._chain = header_checksum(header.encode())
+
+    def _overwrite_spare(self) -> WritableFile | None:
+        spare = self.spares.take()
+        if spare is None:
+            return None
+        try:
+            return self._fs.overwrite(spare)
+        except OutOfSpace:
+            self._delete_spare(spare)
+            raise
+
+    def _write_header(self, file: WritableFile) -> FileHeader:
         header = FileHeader(
             session=self._session,
             sequence=self._sequence + 1,
-            mark=mark,
+            mark=self._random.bytes(MARK_BYTES),
             chain=self._chain,
             first_index=self._index + 1,
             low_water=self._low_water,
             clock=self._clock,
-        ).encode()
-        self._file.write(header)
+        )
+        file.write(header.encode())
         failpoint(AFTER_HEADER_WRITE)
-        self._file.sync()
+        file.sync()
         failpoint(AFTER_HEADER_SYNC)
-        if self._file.path != path:
-            self._name_spare(self._file.path, path)
-        self._fs.sync_dir(self._directory)
-        failpoint(AFTER_DIRECTORY_SYNC)
-        self._sequence += 1
-        self._reserved = self._file.length if self._file.length > len(header) else 0
-        self._mark = mark
-        self._chain = header_checksum(header)
+        return header
 
     def _name_spare(self, spare: str, path: str) -> None:
         """The header is durable: now it is a log file."""
@@ -221,10 +247,13 @@ class LogWriter:
             self._fs.rename(spare, path)
         except OutOfSpace:
             self._close_file()
-            with suppress(SteleError):
-                self._fs.delete(spare)
+            self._delete_spare(spare)
             raise
         failpoint(AFTER_NAMED)
+
+    def _delete_spare(self, spare: str) -> None:
+        with suppress(SteleError):
+            self._fs.delete(spare)
 
     def _write_entry(self, body: Body, *, last: bool) -> Written:
         assert self._file is not None
@@ -269,7 +298,7 @@ class LogWriter:
 
     def _close_file(self) -> None:
         file, self._file = self._file, None
-        self._mark, self._reserved = None, 0
+        self._mark, self._unnamed, self._reserved = None, None, 0
         if file is not None:
             with suppress(SteleError):  # it is synced, or given up: closing changes neither
                 file.close()

@@ -98,7 +98,7 @@ def test_running_out_of_descriptors_passes(fs: PosixFileSystem) -> None:
     try:
         with pytest.raises(Unavailable):
             fs.open_read("f")
-        with pytest.raises(Unavailable):
+        with pytest.raises(OutOfSpace, match="Too many open files"):
             fs.create("g")
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -122,6 +122,17 @@ def test_without_room_for_a_name_the_spare_goes_and_the_log_goes_on() -> None:
     assert read(fs)[-1] == txn == recover(fs.crash_image())[-1]
 
 
+def test_a_spare_that_cannot_be_opened_is_not_left_behind() -> None:
+    fs = MemoryFileSystem()
+    writer = released(fs, groups=6)
+    fs.faults = fs._memory_kernel.faults = Faults(Fault(Failure.EMFILE, 1, kinds={Call.OPEN}))
+    while not fs.faults.fired:  # until a new file is due
+        txn = writer.clock + 1
+        writer.write([rows(txn, value=bytes(400))])
+    assert [name for name in fs.list(DIRECTORY) if name.endswith(".spare")] == []
+    assert read(fs)[-1] == txn == recover(fs.crash_image())[-1]
+
+
 @pytest.mark.parametrize("call", [Call.SYNC_DIR, Call.RENAME])
 def test_what_could_not_be_kept_is_not_left_behind(call: Call) -> None:
     fs, spares = directory({file_name(1): FILE_BYTES, file_name(2): FILE_BYTES})

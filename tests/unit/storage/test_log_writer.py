@@ -150,6 +150,24 @@ def test_a_full_disk_when_a_file_is_made() -> None:
     assert read(fs) == [2]
 
 
+@pytest.mark.parametrize("call", [Call.CREATE, Call.OPEN])  # the file, or its directory
+def test_without_descriptors_an_entry_is_refused_and_the_next_is_taken(call: Call) -> None:
+    fs = MemoryFileSystem()
+    writer = new_writer(fs, roll_bytes=1024)
+    writer.write([rows(1, value=bytes(1024))])
+    fs.faults._plan = (Fault(Failure.EMFILE, 1, kinds={call}, times=2),)
+    fs.faults._seen = [0]
+    for txn in (2, 3):
+        with pytest.raises(OutOfSpace, match="Too many open files"):
+            writer.write([rows(txn)])
+        assert read(fs.crash_image()) == [1]
+    writer.write([rows(4)])
+    assert fs.faults.fired == 2
+    assert read(fs) == read(fs.crash_image()) == [1, 4]
+    writer.close()
+    assert read(fs.crash_image()) == [1, 4]
+
+
 def test_closing_after_the_disk_was_full_at_the_header() -> None:
     fs = MemoryFileSystem(faults=Faults(Fault(Failure.ENOSPC, 1, kinds={Call.WRITE})))
     writer = new_writer(fs)
