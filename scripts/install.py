@@ -63,7 +63,8 @@ def steps() -> Iterable[Step]:
     yield Step("stele", install_package, (project,))
     kernels = ROOT / "src" / "stele" / "kernels"
     if (kernels / "warm.py").exists():
-        sources = tuple(sorted(kernels.rglob("*.py")))
+        model = ROOT / "src" / "stele" / "model"  # kernels take constants from it
+        sources = (*sorted(kernels.rglob("*.py")), *sorted(model.glob("*.py")))
         yield Step("kernels", warm_kernels, (*sources, requirements))
 
 

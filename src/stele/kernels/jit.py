@@ -2,7 +2,8 @@
 
 numba's own cache looks only at the file of the kernel itself: a changed callee in another file
 leaves stale code behind. The cache directory therefore carries a hash of every source file of
-this package, of the compiler's version and of the processor, so any change starts an empty one.
+this package, of the modules whose constants it uses, of the compiler's version and of the
+processor, so any change starts an empty one.
 
 Two kinds of kernel:
 
@@ -41,22 +42,31 @@ R = TypeVar("R")
 CACHE_VARIABLE = "STELE_KERNEL_CACHE"
 """Environment variable that names the directory to keep compiled kernels in."""
 
+CONSTANTS = ("model/cells.py", "model/limits.py")
+"""Modules outside of this package whose numbers are compiled into kernels."""
+
 KERNELS: list[Any] = []
 """Every kernel of the modules imported so far."""
 
 
 def source_hash() -> str:
-    """A hash over every source file of the package, what compiles it and what runs it."""
+    """A hash over every source that is compiled, what compiles it and what runs it."""
     digest = hashlib.sha256()
     digest.update(f"{numba.__version__} {llvmlite.__version__} {sys.version}".encode())
     binding: Any = llvmlite.binding
     processor = numba.config.CPU_NAME or binding.get_host_cpu_name()
     features = numba.config.CPU_FEATURES or binding.get_host_cpu_features().flatten()
     digest.update(f"{processor} {features}".encode())
-    for source in sorted(Path(__file__).parent.glob("*.py")):
+    for source in _sources():
         digest.update(source.name.encode())
         digest.update(source.read_bytes())
     return digest.hexdigest()[:16]
+
+
+def _sources() -> list[Path]:
+    """All that is compiled: this package, and the modules whose constants kernels take."""
+    kernels = Path(__file__).parent
+    return [*sorted(kernels.glob("*.py")), *(kernels.parent / name for name in CONSTANTS)]
 
 
 def cache_directory() -> Path:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
+from enum import IntEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,7 +16,15 @@ from numba.core import types
 
 from stele.kernels import jit
 from stele.kernels.block import Ints, Matrix
-from stele.kernels.jit import CACHE_VARIABLE, bulk, cache_directory, quick, signature, source_hash
+from stele.kernels.jit import (
+    CACHE_VARIABLE,
+    CONSTANTS,
+    bulk,
+    cache_directory,
+    quick,
+    signature,
+    source_hash,
+)
 
 
 @quick
@@ -63,10 +74,29 @@ def test_another_processor_or_compiler_is_another_cache(monkeypatch: pytest.Monk
     assert len({here, elsewhere, source_hash()}) == 3
 
 
-def test_a_changed_source_is_another_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    copy = tmp_path / "jit.py"
-    copy.write_text("one")
-    monkeypatch.setattr(jit, "__file__", str(copy))
+@pytest.mark.parametrize("changed", ["kernels/jit.py", "model/limits.py"])
+def test_a_changed_source_is_another_cache(
+    changed: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("kernels/jit.py", *CONSTANTS):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("one")
+    monkeypatch.setattr(jit, "__file__", str(tmp_path / "kernels/jit.py"))
     before = source_hash()
-    copy.write_text("two")
+    (tmp_path / changed).write_text("two")
     assert source_hash() != before
+
+
+def test_every_number_that_kernels_take_from_elsewhere_is_in_the_hash() -> None:
+    modules = set()
+    for source in Path(jit.__file__).parent.glob("*.py"):
+        for node in ast.walk(ast.parse(source.read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("stele.model."):
+                module = importlib.import_module(str(node.module))
+                if any(_is_number(getattr(module, name.name)) for name in node.names):
+                    modules.add(node.module)
+    assert modules == {f"stele.{name.removesuffix('.py').replace('/', '.')}" for name in CONSTANTS}
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int) or (isinstance(value, type) and issubclass(value, IntEnum))
