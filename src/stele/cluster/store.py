@@ -3,7 +3,7 @@
 Opening takes the directory's lock, which makes every earlier session dead for certain. META is
 recovered first (the root file names META0, META0 names META1, META1 names the rest), then the
 tables of the catalog; each step saves configs that name the new log before it serves anything.
-Only then old logs and unreferenced files go.
+Old logs that no config names go after each step, unreferenced files with the first collection.
 
 The number of the session is the epoch of its tablets: an owner that lost the directory without
 knowing it, because the file system lost its lock, finds a greater one in META and saves nothing.
@@ -17,10 +17,11 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from threading import Lock
 
+from stele.cluster.old_logs import directory_bytes, remove_old_logs
 from stele.cluster.root_of_trust import RootOfTrust, open_root
 from stele.coordination.records import SessionRecord, TableRecord, TableState
-from stele.env.ports import FileLock
-from stele.errors import InvalidArgument, NotFound, SteleError, TabletNotServing, Unavailable
+from stele.env.ports import FileLock, FileSystem
+from stele.errors import InvalidArgument, OutOfSpace, SteleError, TabletNotServing, Unavailable
 from stele.metastore.member import is_member
 from stele.model.operations import OperationKind
 from stele.model.ranges import RowRange
@@ -184,12 +185,37 @@ def _open_engines(
     log = OperationLog(world.clock)
     with log.during(OperationKind.RECOVERY) as operation:
         meta, meta0, meta1 = open_meta(world, name, operations=log)
-        user = _open_user(world, options, name, meta1, coordination, operation, log)
+        _remove_old_logs(meta1, meta)
+        try:
+            user = _open_user(world, options, name, meta1, coordination, operation, log)
+        except OutOfSpace as error:
+            raise _no_room_to_open(world.files, error) from error
     store = Store(world, lock, coordination, session, meta, meta0, meta1, user, log)
-    _remove_old_logs(store)
+    _remove_old_logs(meta1, meta, user)
     for record in dead:
         coordination.close_session(record.id)
     return store
+
+
+def _remove_old_logs(meta1: MetaTable, *engines: Engine) -> None:
+    """Keep the logs that META names: tables that were dropped wait with what they had."""
+    remove_old_logs(
+        engines[0].world.files,
+        LOG_DIRECTORY,
+        named=log_directories(meta1.all_configs()),
+        written=[engine.log_directory for engine in engines],
+    )
+
+
+def _no_room_to_open(files: FileSystem, error: OutOfSpace) -> OutOfSpace:
+    """What to do: nothing can be served before what the log holds is in files."""
+    directories = [f"{LOG_DIRECTORY}/{name}" for name in files.list(LOG_DIRECTORY)]
+    logged = sum(directory_bytes(files, directory) for directory in directories)
+    return OutOfSpace(
+        f"the disk has no room to open the database: {error}. {logged >> 20} MiB of log have to "
+        f"become files first, which takes up to as much, and {files.free_bytes() >> 20} MiB are "
+        f"free. Nothing is lost: make room and open it again"
+    )
 
 
 def session_name(session: SessionRecord) -> str:
@@ -320,33 +346,3 @@ def lost_tables(meta1: MetaTable, coordination: RootOfTrust) -> list[tuple[Table
             schema = schema_from_json(record.schema.encode())
             found.append((record, LostTable(record.id, schema, configs)))
     return found
-
-
-def _remove_old_logs(store: Store) -> None:
-    """Delete log directories that no config names any more.
-
-    What was recovered names the new ones. Tables that were dropped wait with what they had.
-    """
-    files = store.world.files
-    served = (*store.meta.tables(), *store.user.tables())
-    needed = {store.meta.log_directory, store.user.log_directory}
-    needed |= log_directories(config for state in served for config in state.layout.tablets)
-    for record in store.coordination.tables():
-        if record.state is not TableState.RUNNING:
-            needed |= log_directories(store.meta1.configs(record.id))
-    for name in files.list(LOG_DIRECTORY):
-        directory = f"{LOG_DIRECTORY}/{name}"
-        if directory not in needed:
-            _delete_tree(store, directory)
-
-
-def _delete_tree(store: Store, directory: str) -> None:
-    """The seal goes last: a half-deleted log must not look like one that is still written."""
-    files = store.world.files
-    names: Iterable[str] = sorted(files.list(directory), key=lambda name: name.isupper())
-    for name in names:
-        try:
-            files.delete(f"{directory}/{name}")
-        except NotFound:
-            continue
-    files.delete_dir(directory)

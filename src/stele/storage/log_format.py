@@ -59,6 +59,7 @@ _FILE_NAME = re.compile(rf"(\d{{{SEQUENCE_DIGITS},}})\.log")
 
 SEALED_NAME = "SEALED"
 LENGTHS_NAME = "LENGTHS"
+SPARE_SUFFIX = ".spare"
 
 FLAG_LAST = 1
 """Nothing follows this entry in its file."""
@@ -81,7 +82,7 @@ def file_name(sequence: int) -> str:
 
 def spare_name(sequence: int) -> str:
     """The name under which a file that nobody needs waits to be written once more."""
-    return f"{sequence:0{SEQUENCE_DIGITS}d}.spare"
+    return f"{sequence:0{SEQUENCE_DIGITS}d}{SPARE_SUFFIX}"
 
 
 def file_sequence(name: str) -> int | None:

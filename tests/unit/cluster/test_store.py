@@ -9,11 +9,12 @@ import pytest
 from stele.cluster.embedded import EmbeddedBackend
 from stele.cluster.store import LOG_DIRECTORY, Store
 from stele.env.failpoints import SimulatedCrash, armed, crash, fail
-from stele.env.memory import MemoryClock
+from stele.env.memory import MemoryClock, SeededRandom
 from stele.env.memory_fs import MemoryFileSystem
 from stele.errors import (
     Corruption,
     DirectoryInUse,
+    OutOfSpace,
     SteleError,
     StorageFailed,
     TabletNotServing,
@@ -100,6 +101,24 @@ def test_t81_reopening_many_times_changes_nothing_and_leaves_nothing_behind() ->
     found = {f"{LOG_DIRECTORY}/{name}" for name in store.world.files.list(LOG_DIRECTORY)}
     assert found == current, "old logs are gone"
     assert [record.id for record in store.coordination.sessions()] == [store.session.id]
+
+
+def test_a_full_disk_says_what_opening_needs_and_trying_again_takes_up_no_more() -> None:
+    backend = open_backend(memory_world())
+    table = backend.create_table("t", TWO_GROUPS)
+    put(table, b"a", SeededRandom(7).bytes(256 << 10))  # nothing makes that smaller
+    disk, used = files_of(backend), []
+    for _ in range(4):
+        disk = disk.restarted()
+        disk.capacity_bytes = disk.disk.used_bytes + (192 << 10)
+        with pytest.raises(OutOfSpace, match=r"no room to open .* Nothing is lost: make room"):
+            open_backend(memory_world(disk))
+        used.append(disk.disk.used_bytes)
+    assert used[-1] - used[0] < 3 * (64 << 10), "a log directory a try"
+    disk = disk.restarted()
+    disk.capacity_bytes = 1 << 30
+    again = open_backend(memory_world(disk))
+    assert [len(cell.value) for cell in scan(again.table("t"))] == [256 << 10]
 
 
 def test_t83_txns_go_on_above_all_that_was_committed_even_if_the_clock_went_back() -> None:
