@@ -8,7 +8,11 @@ What fits into one part is one commit, atomic within each tablet. More is sent i
 rows where the input is sorted; with ``atomic`` it is one commit or refused.
 
 Every batch is validated in full before anything looks into it: Arrow takes offsets and dictionary
-codes as they come, and one that is wrong ends the process that reads it.
+codes as they come, and one that is wrong ends the process that reads it. The check needs to know
+where a buffer ends, and Arrow's C interface does not tell: what comes through it is as long as its
+last offset says. So pyarrow's own objects never pass it, and their damage is found wherever it is.
+Other libraries have no other way; they own their memory, and are trusted with its ends. What
+pyarrow itself has taken from them that way is trusted as much.
 """
 
 from __future__ import annotations
@@ -66,8 +70,14 @@ def write(
 
 def arrow_reader(data: Any) -> pa.RecordBatchReader:
     """A stream of record batches from anything that speaks Arrow."""
+    if isinstance(data, pa.RecordBatchReader):
+        return data
+    if isinstance(data, pa.Table):
+        return data.to_reader()
     if isinstance(data, pa.RecordBatch):
         return pa.RecordBatchReader.from_batches(data.schema, [data])
+    if isinstance(data, pa.ChunkedArray) and pa.types.is_struct(data.type):
+        return pa.Table.from_struct_array(data).to_reader()
     if hasattr(data, "__arrow_c_stream__"):
         try:
             return pa.RecordBatchReader.from_stream(data)

@@ -141,6 +141,8 @@ class Table:
 
         Cells in order are not copied: the store reads the arrays themselves until it has flushed
         them. Nobody changes an Arrow array, and nobody should change memory of NumPy behind one.
+        Damaged arrays of pyarrow are refused; a frame of another library comes without the sizes
+        of its buffers, and the library is trusted with them.
         """
         return write(
             self.core, data, row=row, nulls=nulls, shape=shape, atomic=atomic, timeout=timeout

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +19,7 @@ from stele.client.table import Table
 from stele.errors import InvalidArgument, InvalidCells, LimitExceeded
 from stele.model.schema import Schema
 from tests.oracles.model_backend import ModelBackend
+from tests.style import repository
 from tests.unit.client.databases import over
 
 WIDE = pa.table({"row": ["a", "b", "c"], "f:n": [1, None, 3], "g:s": ["x", "y", None]})
@@ -156,6 +159,53 @@ def test_damaged_arrow_is_refused(table: Table, name: str, atomic: bool) -> None
     with pytest.raises(InvalidCells, match="damaged"):
         table.write(pa.table(DAMAGED[name]()), atomic=atomic)
     assert table.scan().count() == 0
+
+
+LAST_OFFSET = """
+import itertools
+import numpy as np
+import pyarrow as pa
+from stele.errors import InvalidCells
+from tests.oracles.model_backend import ModelBackend
+from tests.unit.client.databases import over
+
+table = over(ModelBackend()).create_table("t")
+good = pa.array([b"1", b"2"])
+carriers = {
+    "batch": lambda columns: pa.record_batch(columns),
+    "table": lambda columns: pa.table(columns),
+    "reader": lambda columns: pa.table(columns).to_reader(),
+    "structs": lambda columns: pa.chunked_array([pa.record_batch(columns).to_struct_array()]),
+}
+for place, carrier, last in itertools.product(("row", "f:q"), carriers, (4_000, 10**8)):
+    ends = np.array([0, 1, 2], np.int32)
+    buffers = [None, pa.py_buffer(ends), pa.py_buffer(b"abcdef")]
+    wild = pa.Array.from_buffers(pa.binary(), 2, buffers)
+    data = carriers[carrier]({"row": good, "f:q": good, place: wild})
+    ends[2] = last
+    print(carrier, place, last, flush=True)
+    try:
+        table.write(data)
+    except InvalidCells as error:
+        assert "damaged" in str(error), error
+    else:
+        raise AssertionError("believed")
+assert table.scan().count() == 0
+print("all refused")
+"""
+
+
+def test_a_last_offset_past_the_end_is_refused() -> None:
+    """In a process of its own, which ends where such an offset is believed."""
+    command = [sys.executable, "-c", LAST_OFFSET]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=repository.ROOT)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.endswith("all refused\n"), done.stdout
+
+
+def test_structs_are_rows(table: Table) -> None:
+    table.write(pa.chunked_array([WIDE.to_batches()[0].to_struct_array()]))
+    assert [row.key for row in table.scan(columns=["f:"])] == [b"a", b"c"]
 
 
 def test_a_stream_that_breaks_off_is_refused(table: Table) -> None:
