@@ -38,6 +38,7 @@ from stele.errors import (
     RetryLater,
     SteleError,
     Unavailable,
+    UnsupportedFormat,
 )
 from stele.metastore.shared import SharedMetastore
 from stele.protocol.tables import STATUS, TABLE_LIMITS, Nothing
@@ -70,20 +71,35 @@ CLOSE_GRACE_S: Final = 2.0
 log = logging.getLogger("stele.attach")
 
 
-class OwnerRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``owner.json`` says."""
+class OwnerFormat(msgspec.Struct, frozen=True, kw_only=True):
+    """What every ``owner.json`` says, whoever wrote it."""
 
     format: int
+
+
+class OwnerRecord(OwnerFormat, frozen=True, kw_only=True):
+    """What ``owner.json`` says."""
+
     pid: int
     address: str
 
 
 def read_owner(files: FileSystem) -> OwnerRecord | None:
-    """Who says that it owns a directory; ``None`` if nobody does."""
+    """Who says that it owns a directory; ``None`` if nobody does.
+
+    ``UnsupportedFormat`` if it says so in a way that is not known here.
+    """
     try:
-        return msgspec.json.decode(files.read_all(OWNER_FILE), type=OwnerRecord)
+        data = files.read_all(OWNER_FILE)
+        written = msgspec.json.decode(data, type=OwnerFormat).format
+        if written == OWNER_FORMAT:
+            return msgspec.json.decode(data, type=OwnerRecord)
     except (SteleError, ValueError):
         return None
+    raise UnsupportedFormat(
+        f"{OWNER_FILE} has format {written}, this program knows {OWNER_FORMAT}: the process that "
+        f"has the directory open is a newer Stele, and only such a one can attach to it"
+    )
 
 
 def write_owner(files: FileSystem, address: str) -> None:
@@ -117,7 +133,7 @@ class OwnerLocation:
         """Whether the owner closed the database, or is gone without a word."""
         try:
             self.address()
-        except Unavailable as reason:
+        except (Unavailable, UnsupportedFormat) as reason:
             return reason
         owner = read_owner(self._files)
         who = "the process" if owner is None else f"process {owner.pid}"
@@ -136,7 +152,8 @@ class OwnerServer:
         self._private: str | None = None
         self._thread = LoopThread("stele-attach")
         self._tables = TableService(backend, SystemRandom())
-        _remove_private(read_owner(self._files))
+        with contextlib.suppress(UnsupportedFormat):  # of an owner that is gone
+            _remove_private(read_owner(self._files))
         self._server, self.address = self._thread.run(
             self._start((*self._tables.bindings(), *more))
         )

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from stele.cluster.directory_format import check_format
 from stele.cluster.root_of_trust import METASTORE_DIRECTORY, has_root, open_root
 from stele.cluster.store import LOCK_FILE, lost_tables, open_meta, session_name
 from stele.env.failpoints import declare, failpoint
@@ -96,6 +97,7 @@ def recovering(path: str) -> Iterator[OfflineRecovery]:
         raise NotFound(f"there is no database in {path!r}: {METASTORE_DIRECTORY} is missing")
     world = World(files, SystemClock(), SystemRandom(), ThreadTasks())
     with _locked(files, path):
+        check_format(files)
         coordination = open_root(world)
         try:
             session = coordination.open_session(

@@ -24,7 +24,7 @@ from stele.coordination.on_metastore import (
 )
 from stele.coordination.records import JobRecord, LeaseRecord, SessionRecord, State, TableRecord
 from stele.env.ports import FileSystem
-from stele.errors import Corruption
+from stele.errors import Corruption, NotFound
 from stele.metastore.embedded import EmbeddedNode, read_machine
 from stele.metastore.embedded_client import open_metastore
 from stele.metastore.member import is_member
@@ -32,6 +32,7 @@ from stele.metastore.paths import directory_range
 from stele.metastore.raft_log_format import HOW_TO_REJOIN
 from stele.metastore.state.machine import StateMachine
 from stele.protocol.metastore_values import KeyRange, KeyValue
+from stele.tablet.config_store import ROOT_FILE
 from stele.tablet.engine import World
 
 METASTORE_DIRECTORY = "metastore"
@@ -90,11 +91,9 @@ class RootOfTrust(MetastoreCoordination):
 
 
 def open_root(world: World) -> RootOfTrust:
-    """Bring the metastore of a store to life, or begin one."""
+    """Bring the metastore of a store to life, or begin one if there is no store yet."""
     with _the_only_copy():
-        node = EmbeddedNode(
-            world.files, METASTORE_DIRECTORY, world.clock, world.random, world.tasks
-        )
+        node = _open_node(world, begin=not world.files.exists(ROOT_FILE))
     try:
         metastore = open_metastore(node, world.clock)
         known = MetastoreCoordination.open(metastore, world.random)
@@ -102,6 +101,19 @@ def open_root(world: World) -> RootOfTrust:
     except BaseException:
         node.close()
         raise
+
+
+def _open_node(world: World, *, begin: bool) -> EmbeddedNode:
+    try:
+        return EmbeddedNode(
+            world.files, METASTORE_DIRECTORY, world.clock, world.random, world.tasks, begin=begin
+        )
+    except NotFound as error:
+        raise Corruption(
+            f"{METASTORE_DIRECTORY}/log is missing or empty, but {ROOT_FILE} is there: without the "
+            f"catalog nobody knows the tables. Put {METASTORE_DIRECTORY}/ back from a backup; "
+            f"nothing was changed"
+        ) from error
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from threading import Lock
 
+from stele.cluster.directory_format import check_format
 from stele.cluster.old_logs import directory_bytes, remove_old_logs
 from stele.cluster.root_of_trust import RootOfTrust, open_root
 from stele.coordination.records import SessionRecord, TableRecord, TableState
@@ -168,6 +169,7 @@ def _open(world: World, options: EngineOptions, owner: str, lock: FileLock) -> S
         raise InvalidArgument(
             "the directory is the home of a node of a metastore: give the database one of its own"
         )
+    check_format(world.files)
     coordination = open_root(world)
     try:
         return _open_engines(world, options, owner, lock, coordination)

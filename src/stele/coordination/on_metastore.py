@@ -36,13 +36,13 @@ from stele.env.ports import Random
 from stele.errors import (
     AlreadyExists,
     Conflict,
-    Corruption,
     InvalidArgument,
     NotFound,
     SnapshotTooOld,
     TableNotFound,
     Unavailable,
 )
+from stele.model.known_json import decode_known
 from stele.protocol.metastore_values import KeyValue
 
 CLUSTER: Final = "/stele/cluster"
@@ -278,8 +278,5 @@ def _give_name_back(t: TransactionPort, record: TableRecord) -> None:
 
 
 def decode_record(item: KeyValue, kind: type[Record]) -> Record:
-    """The record that a key holds, or ``Corruption`` that names the key."""
-    try:
-        return msgspec.json.decode(item.value, type=kind)
-    except msgspec.DecodeError as error:
-        raise Corruption(f"{item.key} does not hold a {kind.__name__}: {error}") from error
+    """The record that a key holds; if it holds none, the error names the key."""
+    return decode_known(item.value, kind, f"the {kind.__name__} at {item.key}")

@@ -84,14 +84,24 @@ class EmbeddedNode:
     """Implements ``Shell`` and ``ServiceHost``. Threads share it."""
 
     def __init__(
-        self, files: FileSystem, directory: str, clock: Clock, random: Random, tasks: Tasks
+        self,
+        files: FileSystem,
+        directory: str,
+        clock: Clock,
+        random: Random,
+        tasks: Tasks,
+        *,
+        begin: bool = True,
     ) -> None:
+        """The node of a directory; a new one if there is none and one may ``begin``."""
         values = MemoryKeyValues(files, join(directory, STATE_FILE))
         machine = StateMachine(values)
         self._revive = partial(open_member, files, random, machine, OPTIONS, directory)
         try:
             self._member = self._revive()
         except NotFound:
+            if not begin:
+                raise
             found_group(files, random, "", OPTIONS, directory)
             self._member = self._revive()
         self._clock = clock

@@ -18,7 +18,7 @@ from crc32c import crc32c
 
 from stele.env.failpoints import declare, failpoint
 from stele.env.ports import FileSystem
-from stele.errors import Corruption
+from stele.errors import Corruption, UnsupportedFormat
 
 STATE_FILE: Final = "state.kv"
 
@@ -130,4 +130,7 @@ def _decode(data: bytes, path: str) -> list[tuple[bytes, bytes]]:
     body = data[4:]
     if crc32c(body).to_bytes(4, "big") != data[:4]:
         raise Corruption("the checksum does not match", file=path, offset=0)
-    return _decoder.decode(body)
+    try:
+        return _decoder.decode(body)
+    except msgspec.DecodeError as error:  # whole, so it was written like this
+        raise UnsupportedFormat(f"{path} has a form that is not known here: {error}") from error

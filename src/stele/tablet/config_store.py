@@ -10,7 +10,8 @@ tablet, one of which does not know yet that it is none, never overwrite each oth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 import msgspec
@@ -18,8 +19,9 @@ from crc32c import crc32c
 
 from stele.env.failpoints import declare, failpoint
 from stele.env.ports import FileSystem
-from stele.errors import Corruption, SteleError, TabletNotServing
+from stele.errors import Corruption, SteleError, TabletNotServing, UnsupportedFormat
 from stele.model.cells import Cell
+from stele.model.known_json import NEWER, decode_known
 from stele.tablet.config import ConfigEdit, Stamp, TabletConfig
 from stele.tablet.meta_rows import config_from_cells, edit_batch, meta_key
 
@@ -27,6 +29,16 @@ Saved = Callable[[SteleError | None], None]
 
 ROOT_FILE = "root.json"
 ROOT_LOCK = "root.lock"
+ROOT_VERSION = 1
+"""Of the whole directory: whatever of it an older program could not read, or would lose when it
+writes, raises it."""
+
+NAMES_TOLD = 200
+"""Characters of the names of tables in a message."""
+
+_UNVERSIONED = b"stele-root crc32c=%08x"
+"""The header of the first roots, which are of version 1."""
+
 BEFORE_ROOT_SAVE = declare("tablet.root.before_save")
 AFTER_ROOT_SAVE = declare("tablet.root.after_save")
 
@@ -71,14 +83,13 @@ class RootFile:
         return self._files.exists(ROOT_FILE)
 
     def load(self) -> TabletConfig:
+        """The config; ``UnsupportedFormat`` if a newer program wrote it."""
         head, _, body = self._files.read_all(ROOT_FILE).partition(b"\n")
         body = body.removesuffix(b"\n")
-        if head != b"stele-root crc32c=%08x" % crc32c(body):
+        _check_version(head)
+        if head not in (_header(body), _UNVERSIONED % crc32c(body)):
             raise Corruption("the checksum does not match", file=ROOT_FILE, offset=0)
-        try:
-            row = msgspec.json.decode(body, type=_RootRow)
-        except msgspec.DecodeError as error:
-            raise Corruption(f"not a root config: {error}", file=ROOT_FILE) from error
+        row = decode_known(body, _RootRow, ROOT_FILE)
         cells = [
             Cell(row.key, family, qualifier, 0, value) for family, qualifier, value in row.columns
         ]
@@ -97,15 +108,39 @@ class RootFile:
                 found = self.load().stamp if self.exists() else None
                 check_stamps({row.key: found}, edit)
                 failpoint(BEFORE_ROOT_SAVE)
-                self._files.write_atomic(
-                    ROOT_FILE, b"stele-root crc32c=%08x\n" % crc32c(body) + body + b"\n"
-                )
+                self._files.write_atomic(ROOT_FILE, _header(body) + b"\n" + body + b"\n")
             failpoint(AFTER_ROOT_SAVE)
         except SteleError as failure:
             error = failure
         done(error)
 
 
-class _RootRow(msgspec.Struct, frozen=True):
+def missing_root(tables: Iterable[str]) -> Corruption:
+    """What to say where the catalog has tables and there is no root."""
+    names = ", ".join(sorted(tables))
+    told = names if len(names) <= NAMES_TOLD else f"{names[:NAMES_TOLD]}…"
+    return Corruption(
+        f"the file is missing, but the catalog has tables ({told}), and only it tells where their "
+        f"data is. Put it back from a backup; stele check says what else there is. Nothing was "
+        f"changed",
+        file=ROOT_FILE,
+    )
+
+
+def _header(body: bytes) -> bytes:
+    return b"stele-root version=%d crc32c=%08x" % (ROOT_VERSION, crc32c(body))
+
+
+def _check_version(head: bytes) -> None:
+    """Whatever follows the version may have changed with it."""
+    found = re.match(rb"stele-root version=(\d+)(?= |\Z)", head)
+    if found is not None and int(found[1]) != ROOT_VERSION:
+        raise UnsupportedFormat(
+            f"{ROOT_FILE}: the directory has format version {int(found[1])}, this program knows "
+            f"{ROOT_VERSION}: {NEWER}"
+        )
+
+
+class _RootRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     key: bytes
     columns: tuple[tuple[str, bytes, bytes], ...]

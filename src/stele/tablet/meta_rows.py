@@ -17,8 +17,9 @@ from hashlib import sha256
 
 import msgspec
 
-from stele.errors import Corruption, InvalidArgument, LimitExceeded
+from stele.errors import Corruption, InvalidArgument, LimitExceeded, UnsupportedFormat
 from stele.model.cells import Cell
+from stele.model.known_json import NEWER, decode_known
 from stele.model.limits import QUALIFIER_BYTES_MAX, ROW_BYTES_MAX
 from stele.model.mutations import MutationBatch
 from stele.model.ranges import RowRange
@@ -44,7 +45,7 @@ BORDER_BYTES_MAX = ROW_BYTES_MAX - 64 - 1
 """The longest row at which a tablet can end: with its table's id it is a row of META."""
 
 
-class _Identity(msgspec.Struct, frozen=True):
+class _Identity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What does not fit a column of its own."""
 
     id: str
@@ -143,10 +144,7 @@ def _qualifier(columns: bytes) -> bytes:
 
 def stamp_of(value: bytes, key: bytes) -> Stamp:
     """The stamp in the column ``TABLET_COLUMN`` of a META row."""
-    try:
-        identity = msgspec.json.decode(value, type=_Identity)
-    except msgspec.DecodeError as error:
-        raise Corruption(f"META row {key!r} cannot be read: {error}") from error
+    identity = decode_known(value, _Identity, f"META row {key!r}")
     return Stamp(identity.epoch, identity.revision)
 
 
@@ -164,8 +162,11 @@ def loose_config(key: bytes, cells: Sequence[Cell]) -> TabletConfig:
     table, end = parse_meta_key(key)
     where = f"META row {key!r}"
     values = {(cell.family, cell.qualifier): cell.value for cell in cells}
+    unknown = {family for family, _ in values}.difference(META_FAMILIES)
+    if unknown:
+        raise UnsupportedFormat(f"{where}: unknown family {min(unknown)!r}; {NEWER}")
     try:
-        identity = msgspec.json.decode(values[TABLET_COLUMN], type=_Identity)
+        identity = decode_known(values[TABLET_COLUMN], _Identity, where)
         references = [
             reference
             for (family, _), value in sorted(values.items())
@@ -191,7 +192,7 @@ def loose_config(key: bytes, cells: Sequence[Cell]) -> TabletConfig:
                 if family == "imports"
             ),
         )
-    except (KeyError, ValueError, InvalidArgument, msgspec.DecodeError) as error:
+    except (KeyError, ValueError, InvalidArgument) as error:
         raise Corruption(f"{where} cannot be read: {error!r}") from error
 
 

@@ -21,7 +21,7 @@ from stele.cluster.attach import (
     read_owner,
 )
 from stele.env.posix import PosixFileSystem
-from stele.errors import DirectoryInUse, StaleHandle, Unavailable
+from stele.errors import DirectoryInUse, StaleHandle, Unavailable, UnsupportedFormat
 from stele.rpc.server import Server
 from tests.oracles.model_backend import ModelBackend
 
@@ -84,6 +84,17 @@ def test_what_a_killed_owner_left_behind_is_replaced(tmp_path: Path) -> None:
 def test_an_owner_file_that_says_nothing_is_none(tmp_path: Path, text: str) -> None:
     (tmp_path / OWNER_FILE).write_text(text)
     assert read_owner(PosixFileSystem(tmp_path)) is None
+
+
+def test_an_owner_of_a_newer_format_is_not_misread(tmp_path: Path) -> None:
+    newer = '{"format": 2, "pids": [1, 2]}'
+    with stele.open(tmp_path):
+        (tmp_path / OWNER_FILE).write_text(newer)
+        with pytest.raises(UnsupportedFormat, match="format 2, this program knows 1"):
+            stele.open(tmp_path)
+    (tmp_path / OWNER_FILE).write_text(newer)
+    with stele.open(tmp_path), stele.open(tmp_path) as attached:  # that owner is gone
+        assert attached.tables() == []
 
 
 def test_attaching_can_be_refused(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from stele.errors import (
     SnapshotTooOld,
     TableNotFound,
     Unavailable,
+    UnsupportedFormat,
 )
 from stele.metastore.kv_memory import MemoryKeyValues
 from stele.metastore.paths import check_key
@@ -225,6 +226,17 @@ def test_a_record_of_something_else_is_named() -> None:
     metastore = DirectMetastore(MemoryKeyValues())
     metastore.put("/stele/tables/t1", b"{}")
     with pytest.raises(Corruption, match="/stele/tables/t1"):
+        MetastoreCoordination(metastore, "c").tables()
+
+
+@pytest.mark.parametrize(("field", "value"), [("moons", 3), ("state", "frozen")])
+def test_a_record_of_a_newer_program_is_named_and_not_taken_for_damage(
+    field: str, value: object
+) -> None:
+    metastore = DirectMetastore(MemoryKeyValues())
+    record = msgspec.to_builtins(TableRecord("t1", "users", "{}", 1, created_us=1))
+    metastore.put("/stele/tables/t1", msgspec.json.encode({**record, field: value}))
+    with pytest.raises(UnsupportedFormat, match=f"/stele/tables/t1: .*({field}|{value})"):
         MetastoreCoordination(metastore, "c").tables()
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
+from crc32c import crc32c
 
 from stele.env.failpoints import SimulatedCrash, armed, crash
 from stele.env.memory_fs import MemoryFileSystem
-from stele.errors import Corruption
+from stele.errors import Corruption, UnsupportedFormat
 from stele.metastore.kv_memory import STATE_FILE, MemoryKeyValues
 
 
@@ -43,6 +45,14 @@ def test_damage_is_named() -> None:
     data[-1] ^= 1
     files.write_atomic(STATE_FILE, bytes(data))
     with pytest.raises(Corruption, match=STATE_FILE):
+        MemoryKeyValues(files)
+
+
+def test_a_whole_file_of_another_form_is_not_damage() -> None:
+    files = MemoryFileSystem()
+    body = msgspec.msgpack.encode({"version": 2})
+    files.write_atomic(STATE_FILE, crc32c(body).to_bytes(4, "big") + body)
+    with pytest.raises(UnsupportedFormat, match=STATE_FILE):
         MemoryKeyValues(files)
 
 

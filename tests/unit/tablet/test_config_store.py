@@ -15,6 +15,7 @@ from stele.errors import (
     SteleError,
     StorageFailed,
     TabletNotServing,
+    UnsupportedFormat,
 )
 from stele.model.column_set import ALL_COLUMNS
 from stele.model.ranges import RowRange
@@ -103,8 +104,29 @@ def test_every_damaged_byte_is_noticed() -> None:
         damaged = bytearray(data)
         damaged[place] ^= 0x04
         files.write_atomic(ROOT_FILE, damaged)
-        with pytest.raises(Corruption, match=ROOT_FILE):
+        is_version = data[place : place + 1] == b"1" and data[:place].endswith(b"version=")
+        with pytest.raises(UnsupportedFormat if is_version else Corruption, match=ROOT_FILE):
             RootFile(files).load()
+
+
+def test_the_first_roots_had_no_version() -> None:
+    files = MemoryFileSystem()
+    save(RootFile(files), ROOT)
+    data = files.read_all(ROOT_FILE)
+    assert data.startswith(b"stele-root version=1 crc32c=")
+    files.write_atomic(ROOT_FILE, data.replace(b" version=1", b"", 1))
+    assert RootFile(files).load() == ROOT
+
+
+@pytest.mark.parametrize("head", [b"stele-root version=2", b"stele-root version=17 sha256=00"])
+def test_a_newer_version_is_named_and_not_overwritten(head: bytes) -> None:
+    files = MemoryFileSystem()
+    files.write_atomic(ROOT_FILE, head + b"\nwhatever\n")
+    version = head.split(b"=")[1].split()[0].decode()
+    with pytest.raises(UnsupportedFormat, match=f"format version {version}, .* knows 1: a newer"):
+        RootFile(files).load()
+    assert isinstance(save(RootFile(files), ROOT), UnsupportedFormat)
+    assert files.read_all(ROOT_FILE) == head + b"\nwhatever\n"
 
 
 @pytest.mark.parametrize("data", [b"", b"\n", b"stele-root crc32c=00000000\n\n"])

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stele.errors import Corruption, InvalidArgument, LimitExceeded
+from stele.errors import Corruption, InvalidArgument, LimitExceeded, UnsupportedFormat
 from stele.model.cells import Cell, Op
 from stele.model.column_set import ALL_COLUMNS, ColumnSet
 from stele.model.limits import FAMILIES_MAX, FAMILY_BYTES_MAX, ROW_BYTES_MAX
@@ -141,6 +141,17 @@ def test_m18_m21_a_split_is_one_batch_of_a_new_row_and_the_rewritten_one() -> No
 def test_t104_the_row_of_a_tablet_that_is_gone_is_erased() -> None:
     batch = list(edit_batch(ConfigEdit(removed=(FULL,))).cells())
     assert [(each.row, each.op) for each in batch] == [(meta_key(TABLE, b"m"), Op.ERASE_ROW)]
+
+
+@pytest.mark.parametrize(
+    ("family", "value", "named"),
+    [("moons", b"3", "'moons'"), ("tablet", b'{"id": "t.1", "moons": 3}', "`moons`")],
+)
+def test_what_a_newer_program_wrote_is_named(family: str, value: bytes, named: str) -> None:
+    key = meta_key(TABLE, b"m")
+    cells = [each for each in cells_of(FULL) if each.family != family]
+    with pytest.raises(UnsupportedFormat, match=f"META row .*{named}.* newer Stele"):
+        config_from_cells(key, [*cells, Cell(key, family, b"", 0, value)])
 
 
 @pytest.mark.parametrize("family", ["first", "tablet", "marks", "clock"])

@@ -17,7 +17,7 @@ from stele.tablet.check.findings import Finding, Kind
 from stele.tablet.check.meta_contents import MetaContents, MetaRow
 from stele.tablet.check.verify import read_row
 from stele.tablet.config import TabletConfig
-from stele.tablet.config_store import RootFile
+from stele.tablet.config_store import RootFile, missing_root
 from stele.tablet.fragment_store import FRAGMENT_DIRECTORY
 from stele.tablet.meta_table import META0, META1
 
@@ -29,7 +29,7 @@ def gather(
 
     ``state`` is the catalog, ``logs`` are the log directories there are.
     """
-    meta = _read_meta(fs, {lease.name: lease.meta_txn for lease in state.leases})
+    meta = _read_meta(fs, state)
     facts = StoreFacts(
         tables={record.id: record.name for record in state.tables},
         tablets=tuple(meta.tablets),
@@ -81,13 +81,20 @@ def _configs(rows: Sequence[TabletConfig | Finding]) -> list[TabletConfig]:
     return [row for row in rows if isinstance(row, TabletConfig)]
 
 
-def _read_meta(fs: FileSystem, leases: Mapping[str, int]) -> _Meta:
+def _read_root(fs: FileSystem, state: State) -> list[TabletConfig]:
+    """Only a store that never had a table can have none."""
+    root = RootFile(fs)
+    if not root.exists() and state.tables:
+        raise missing_root(record.name for record in state.tables)
+    return [root.load()] if root.exists() else []
+
+
+def _read_meta(fs: FileSystem, state: State) -> _Meta:
     """The root file names META0, META0 names META1, META1 names the rest."""
     meta = _Meta()
-    root = RootFile(fs)
     table = META0
     try:
-        below = [root.load()] if root.exists() else []
+        below = _read_root(fs, state)
         meta.tablets += below
         meta0 = MetaContents(fs, META0, below)
         below = meta.take(META0, meta0.rows())
@@ -98,9 +105,10 @@ def _read_meta(fs: FileSystem, leases: Mapping[str, int]) -> _Meta:
     except UNREADABLE as error:
         meta.give_up(table, error)
         return meta
-    for name, txn in leases.items():
+    for lease in state.leases:
+        txn = lease.meta_txn
         rows = [*_read_at(META0, meta0, txn), *_read_at(META1, meta1, txn)]
-        meta.leases[name] = tuple(_configs(rows))
+        meta.leases[lease.name] = tuple(_configs(rows))
     return meta
 
 
