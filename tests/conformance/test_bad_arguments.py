@@ -9,8 +9,10 @@ import pyarrow as pa
 import pytest
 
 import stele
+from stele import filters
 from stele.client.database import Database
 from stele.errors import GiveUp
+from stele.tablet.flush_policy import FlushLimits
 from stele.tablet.options import EngineOptions
 
 Call = Callable[[Any, Any], object]
@@ -93,6 +95,33 @@ CALLS: dict[str, Call] = {
     "schema key": lambda _db, _t: stele.Schema(key=5),  # type: ignore[arg-type]
     "schema history": lambda _db, _t: stele.Schema(history="x"),
     "group purge": lambda _db, _t: stele.Group("a", purge="max-hist=3"),
+    "filter field": lambda _db, _t: filters.prefix("zz", b"x"),  # type: ignore[arg-type]
+    "filter field list": lambda _db, _t: filters.equal(["row"], b"x"),  # type: ignore[arg-type]
+    "filter text": lambda _db, _t: filters.prefix("row", "x"),  # type: ignore[arg-type]
+    "filter number": lambda _db, _t: filters.prefix("row", 5),  # type: ignore[arg-type]
+    "filter equal text": lambda _db, _t: filters.equal("value", b"a", "x"),  # type: ignore[arg-type]
+    "filter between": lambda _db, _t: filters.between("row", 5),  # type: ignore[arg-type]
+    "filter between text": lambda _db, _t: filters.between("row", b"a", "b"),  # type: ignore[arg-type]
+    "filter regex bytes": lambda _db, _t: filters.regex("row", b"x"),  # type: ignore[arg-type]
+    "filter regex number": lambda _db, _t: filters.regex("row", 5),  # type: ignore[arg-type]
+    "filter value type": lambda _db, _t: filters.value_between("int65", 1),
+    "filter value": lambda _db, _t: filters.value_between("int64", "x"),
+    "filter ranges": lambda _db, _t: filters.Filter("row", (5,)),  # type: ignore[arg-type]
+    "group in memory text": lambda _db, _t: stele.Group("a", in_memory="no"),  # type: ignore[arg-type]
+    "group in memory number": lambda _db, _t: stele.Group("a", in_memory=1),  # type: ignore[arg-type]
+    "schema version": lambda _db, _t: stele.Schema(version="x"),  # type: ignore[arg-type]
+    "schema version true": lambda _db, _t: stele.Schema(version=True),
+    "schema version half": lambda _db, _t: stele.Schema(version=1.5),  # type: ignore[arg-type]
+    "schema next id": lambda _db, _t: stele.Schema(next_column_id="x"),  # type: ignore[arg-type]
+    "schema removed": lambda _db, _t: stele.Schema(removed=5),  # type: ignore[arg-type]
+    "schema removed text": lambda _db, _t: stele.Schema(removed="abc"),
+    "schema removed list": lambda _db, _t: stele.Schema(removed=[5, "a"]),  # type: ignore[list-item]
+    "background text": lambda _db, _t: EngineOptions(background="no"),  # type: ignore[arg-type]
+    "cache true": lambda _db, _t: EngineOptions(cache_bytes=True),
+    "flush number": lambda _db, _t: EngineOptions(flush=5),  # type: ignore[arg-type]
+    "sizes number": lambda _db, _t: EngineOptions(sizes=5),  # type: ignore[arg-type]
+    "flush text": lambda _db, _t: EngineOptions(flush=FlushLimits(log_bytes="x")),  # type: ignore[arg-type]
+    "flush below 0": lambda _db, _t: EngineOptions(flush=FlushLimits(memory_bytes=-1)),
     "group compression": lambda _db, _t: stele.Group("a", compression="lzo"),
 }
 

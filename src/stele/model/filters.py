@@ -10,7 +10,7 @@ They are searched for anywhere; ``^`` and ``$`` anchor them.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 import numpy as np
@@ -24,6 +24,7 @@ from stele.model.types import ValueType, value_type
 from stele.model.value_ranges import value_ranges
 
 FilterField = Literal["row", "qualifier", "value"]
+FILTER_FIELDS: tuple[FilterField, ...] = get_args(FilterField)
 
 
 class Filter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -37,6 +38,10 @@ class Filter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     regex: str | None = None
 
     def __post_init__(self) -> None:
+        if self.field not in FILTER_FIELDS:
+            raise InvalidArgument(
+                f"a filter tests one of {', '.join(FILTER_FIELDS)}, not {self.field!r:.80}"
+            )
         if (self.ranges is None) == (self.regex is None):
             raise InvalidArgument(f"a filter on the {self.field} has either ranges or a regex")
         if self.regex is not None:
@@ -57,7 +62,11 @@ class Filter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
         return pa.array(hits)
 
 
-def _tidy(field: str, ranges: tuple[RowRange, ...]) -> tuple[RowRange, ...]:
+def _tidy(field: str, ranges: object) -> tuple[RowRange, ...]:
+    if not isinstance(ranges, tuple) or not all(isinstance(part, RowRange) for part in ranges):
+        raise InvalidArgument(
+            f"ranges of a filter on the {field} are a tuple of RowRange, not {ranges!r:.80}"
+        )
     if len(ranges) > READ_RANGES_MAX:
         raise LimitExceeded(
             f"{len(ranges)} ranges in a filter on the {field} are over the limit of "
@@ -67,6 +76,10 @@ def _tidy(field: str, ranges: tuple[RowRange, ...]) -> tuple[RowRange, ...]:
 
 
 def _check_regex(field: str, regex: str) -> None:
+    if not isinstance(regex, str):
+        raise InvalidArgument(
+            f"a regex on the {field} is text, not {type(regex).__name__}: {regex!r:.80}"
+        )
     if len(regex) > REGEX_BYTES_MAX:
         raise LimitExceeded(
             f"regex of {len(regex)} characters on the {field} is over the limit of "
@@ -80,18 +93,29 @@ def _check_regex(field: str, regex: str) -> None:
         ) from error
 
 
+def _check_bytes(field: str, values: tuple[bytes, ...]) -> tuple[bytes, ...]:
+    """Filters see encoded keys and values; what text is in bytes, only a schema could say."""
+    for value in values:
+        if not isinstance(value, bytes):
+            raise InvalidArgument(
+                f"a filter on the {field} compares bytes, not {type(value).__name__}: {value!r:.80}"
+            )
+    return values
+
+
 def equal(field: FilterField, *values: bytes) -> Filter:
     """The field is one of ``values``."""
-    return Filter(field, tuple(map(RowRange.row, values)))
+    return Filter(field, tuple(map(RowRange.row, _check_bytes(field, values))))
 
 
 def prefix(field: FilterField, *prefixes: bytes) -> Filter:
     """The field begins with one of ``prefixes``."""
-    return Filter(field, tuple(map(RowRange.prefix, prefixes)))
+    return Filter(field, tuple(map(RowRange.prefix, _check_bytes(field, prefixes))))
 
 
 def between(field: FilterField, start: bytes = b"", end: bytes | None = None) -> Filter:
     """The field is a byte string ``start <= b < end``."""
+    _check_bytes(field, (start,) if end is None else (start, end))
     return Filter(field, () if end is not None and end <= start else (RowRange(start, end),))
 
 

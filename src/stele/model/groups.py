@@ -61,7 +61,7 @@ class Group:
         put(self, "purge", None if purge is None else _check_purge(name, purge))
         put(self, "compression", _check_compression(name, compression))
         put(self, "block_cells", _check_block_cells(name, block_cells))
-        put(self, "in_memory", bool(in_memory))
+        put(self, "in_memory", _check_in_memory(name, in_memory))
 
     @property
     def is_wildcard(self) -> bool:
@@ -138,6 +138,12 @@ def _check_block_cells(group: str, block_cells: object) -> int:
             f"{BLOCK_CELLS_MAX}, not {block_cells!r}"
         )
     return block_cells
+
+
+def _check_in_memory(group: str, in_memory: object) -> bool:
+    if not isinstance(in_memory, bool):
+        raise InvalidSchema(f"group {group!r}: in_memory is True or False, not {in_memory!r:.80}")
+    return in_memory
 
 
 DEFAULT_GROUP = Group("default")

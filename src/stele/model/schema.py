@@ -78,6 +78,8 @@ class Schema:
         removed: Iterable[str] = (),
         next_column_id: int = COLUMN_ID_FIRST,
     ) -> None:
+        _check_number("next_column_id", next_column_id, COLUMN_ID_FIRST)
+        _check_number("version", version, 1)
         typed = _check_columns(columns, next_column_id)
         put = object.__setattr__
         put(self, "groups", _check_groups(groups))
@@ -106,8 +108,6 @@ class Schema:
 
     def _check(self) -> None:
         """What holds between the parts."""
-        if self.version < 1:
-            raise InvalidSchema(f"a schema's version is a number from 1, not {self.version}")
         if len(self._group_of) > FAMILIES_MAX:
             raise InvalidSchema(
                 f"{len(self._group_of)} families are over the limit of {FAMILIES_MAX}"
@@ -200,8 +200,15 @@ def _check_groups(groups: Iterable[Group]) -> tuple[Group, ...]:
     return checked
 
 
+def _check_number(name: str, number: object, least: int) -> None:
+    if not isinstance(number, int) or isinstance(number, bool) or number < least:
+        raise InvalidSchema(f"a schema's {name} is a number from {least}, not {number!r:.80}")
+
+
 def _check_removed(removed: Iterable[str]) -> tuple[str, ...]:
-    names = sorted(set(removed))
+    if isinstance(removed, str) or not isinstance(removed, Iterable):
+        raise InvalidSchema(f"removed is a list of families, not {removed!r:.80}")
+    names = sorted(set(removed), key=str)
     if len(names) > FAMILIES_MAX:
         raise InvalidSchema(f"{len(names)} removed families are over the limit of {FAMILIES_MAX}")
     for name in names:

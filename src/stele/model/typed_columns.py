@@ -42,6 +42,13 @@ class TypedColumn:
     former: tuple[ValueType, ...] = ()
 
     def __post_init__(self) -> None:
+        wanted = {"id": int, "column": Column, "type": ValueType, "label": str, "former": tuple}
+        for name, kind in wanted.items():
+            value = getattr(self, name)
+            if not isinstance(value, kind):
+                raise InvalidSchema(
+                    f"the {name} of a declared column is of type {kind.__name__}, not {value!r:.80}"
+                )
         if not COLUMN_ID_FIRST <= self.id <= COLUMN_ID_MAX:
             raise InvalidSchema(
                 f"column {self.column} has id {self.id}, not within {COLUMN_ID_FIRST} and "

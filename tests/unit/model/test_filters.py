@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pyarrow as pa
 import pytest
@@ -71,6 +73,37 @@ def test_limits_and_shape() -> None:
     for wrong in ({}, {"ranges": (), "regex": "a"}):
         with pytest.raises(InvalidArgument, match="either ranges or a regex"):
             Filter("row", **wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("field", ["zz", "", None, ["row"], "timestamp"])
+def test_a_field_that_is_none_is_refused_and_the_fields_are_named(field: Any) -> None:
+    for make in (prefix, equal, between):
+        with pytest.raises(InvalidArgument, match=r"one of row, qualifier, value, not "):
+            make(field, b"x")
+    with pytest.raises(InvalidArgument, match="one of row, qualifier, value"):
+        regex(field, "x")
+
+
+@pytest.mark.parametrize("value", ["x", 5, None, bytearray(b"x"), [b"x"]])
+def test_only_bytes_are_compared(value: Any) -> None:
+    said = f"on the row compares bytes, not {type(value).__name__}"
+    for make in (prefix, equal, between):
+        with pytest.raises(InvalidArgument, match=said):
+            make("row", value)
+    with pytest.raises(InvalidArgument, match="on the value compares bytes, not str"):
+        between("value", b"a", "b")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("pattern", [b"x", 5])
+def test_a_regex_is_text(pattern: Any) -> None:
+    with pytest.raises(InvalidArgument, match="regex on the row is text, not"):
+        regex("row", pattern)
+
+
+@pytest.mark.parametrize("ranges", [5, (5,), [RowRange()]])
+def test_ranges_are_ranges(ranges: Any) -> None:
+    with pytest.raises(InvalidArgument, match="tuple of RowRange"):
+        Filter("row", ranges)
 
 
 def test_ranges_are_tidied() -> None:

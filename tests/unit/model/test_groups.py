@@ -83,6 +83,9 @@ def test_bad_names(name: str) -> None:
         ({"block_cells": BLOCK_CELLS_MIN - 1}, str(BLOCK_CELLS_MIN)),
         ({"block_cells": BLOCK_CELLS_MAX + 1}, str(BLOCK_CELLS_MAX)),
         ({"block_cells": "64k"}, "64k"),
+        ({"in_memory": "no"}, "in_memory is True or False, not 'no'"),
+        ({"in_memory": 1}, "in_memory is True or False, not 1"),
+        ({"in_memory": None}, "in_memory is True or False, not None"),
     ],
 )
 def test_bad_settings_name_the_group(settings: dict[str, object], reason: str) -> None:

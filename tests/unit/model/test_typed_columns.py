@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 import pytest
 
@@ -78,3 +80,13 @@ def test_labels_are_limited() -> None:
     assert TypedColumn(COLUMN_ID_MAX, AGE, kind, longest).label == longest
     with pytest.raises(LimitExceeded, match=str(LABEL_BYTES_MAX)):
         TypedColumn(COLUMN_ID_FIRST, AGE, kind, longest + "x")
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("id", "x"), ("column", "f:q"), ("type", "int64"), ("label", 5), ("former", ["int8"])],
+)
+def test_every_part_is_of_its_type(field: str, value: object) -> None:
+    parts: dict[str, Any] = {"id": COLUMN_ID_FIRST, "column": AGE, "type": value_type("int8")}
+    with pytest.raises(InvalidSchema, match=f"the {field} of a declared column is of type"):
+        TypedColumn(**(parts | {field: value}))
