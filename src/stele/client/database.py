@@ -90,7 +90,7 @@ class Database(Closing):
         self._handle.check()
         chosen = _checked(Schema() if schema is None else schema)
         encoder = Encoder(chosen)
-        borders = [encoder.border(key) for key in listed("splits", splits)]
+        borders = _borders(listed("splits", splits), encoder)
         named = text("the name of a table", name)
         wait_us = timeout_us(timeout)
         return self._table(self._backend.create_table(named, chosen, borders, timeout_us=wait_us))
@@ -180,6 +180,19 @@ class Database(Closing):
                 if self._before_close is not None:
                     self._before_close()
                 self._backend.close()
+
+
+def _borders(splits: Iterable[Key], encoder: Encoder) -> list[bytes]:
+    """Where a new table is cut. A key that is there twice is a slip, and would go unnoticed."""
+    borders: list[bytes] = []
+    found: set[bytes] = set()
+    for key in splits:
+        border = encoder.border(key)
+        if border in found:
+            raise InvalidArgument(f"splits has {key!r:.80} twice: a table is cut there once")
+        found.add(border)
+        borders.append(border)
+    return borders
 
 
 def _checked(schema: object) -> Schema:

@@ -11,7 +11,8 @@ import pyarrow as pa
 from stele.client.backend import TabletInfo, Visibility
 from stele.coordination.records import LeaseRecord
 from stele.env.interrupts import Uninterrupted, is_main_thread
-from stele.errors import Conflict, InvalidArgument, NotFound
+from stele.errors import AlreadyExists, Conflict, InvalidArgument, LimitExceeded, NotFound
+from stele.model.limits import SNAPSHOT_NAME_BYTES_MAX
 from stele.model.mutations import MutationBatch
 from stele.model.numbered_writes import LastWrite, NumberedWrite
 from stele.model.operations import OperationKind
@@ -420,13 +421,20 @@ class EmbeddedTable:
 
     def snapshot(self, name: str) -> int:
         self._backend.check_open()
+        _check_snapshot_name(name)
         store = self._backend.store
         with self._during(OperationKind.SNAPSHOT, detail=name):
             self._engine.advance_clock().wait()
             txn = self._engine.durable_txn
             now = store.world.clock.now_us()
             lease = LeaseRecord(self._lease(name), self.id, txn, store.meta.durable_txn, None, now)
-            store.coordination.grant_lease(lease)
+            try:
+                store.coordination.grant_lease(lease)
+            except AlreadyExists as error:
+                raise AlreadyExists(
+                    f"table {self.name!r} has a snapshot {name!r} already: drop it first, or take "
+                    f"another name"
+                ) from error
         return txn
 
     def drop_snapshot(self, name: str) -> None:
@@ -444,3 +452,12 @@ class EmbeddedTable:
 
     def _lease(self, name: str) -> str:
         return f"snapshot/{self.id}/{name}"
+
+
+def _check_snapshot_name(name: str) -> None:
+    size = len(name.encode())
+    if size > SNAPSHOT_NAME_BYTES_MAX:
+        raise LimitExceeded(
+            f"the name of a snapshot, beginning {name[:32]!r}, has {size} bytes, over the limit of "
+            f"{SNAPSHOT_NAME_BYTES_MAX}"
+        )

@@ -57,17 +57,15 @@ def from_cells_table(table: pa.Table | pa.RecordBatch) -> pa.RecordBatch:
         )
     count = table.num_rows
     _check_cell_count(count)
-    ops = _integers(table.column("op"), "op") if "op" in names else np.full(count, Op.PUT)
-    if count and (ops.min() < min(Op) or ops.max() > max(Op)):
-        raise InvalidCells(f"op is a number from {min(Op)} to {max(Op)}")
+    ops = _ops(table) if "op" in names else np.full(count, Op.PUT)
     batch = pa.RecordBatch.from_arrays(
         [
-            _as_bytes(table.column("row"), "row"),
-            _as_family(table.column("family")),
-            _as_bytes(table.column("qualifier"), "qualifier"),
+            _as_bytes(table, "row"),
+            _as_family(table),
+            _as_bytes(table, "qualifier"),
             _as_timestamps(table.column("timestamp") if "timestamp" in names else None, count),
             pa.array(ops.astype(np.int8)),
-            _as_bytes(table.column("value"), "value"),
+            _as_bytes(table, "value"),
         ],
         schema=MUTATIONS,
     )
@@ -228,20 +226,20 @@ def _check_bytes(size: int) -> None:
         raise LimitExceeded(f"{size} bytes are over the limit of {BATCH_BYTES_MAX} for one batch")
 
 
-def _as_bytes(column: pa.ChunkedArray | pa.Array, name: str) -> pa.Array:
-    plain = flatten(column)
-    if plain.null_count:
-        raise InvalidCells(f"column {name!r} has {plain.null_count} nulls; cells have none")
+def _as_bytes(table: pa.Table | pa.RecordBatch, name: str) -> pa.Array:
+    plain = flatten(table.column(name))
+    _check_no_nulls(table, name, plain)
     try:
         return (_STRING if is_text(plain.type) else _BINARY).encode_array(plain)
     except InvalidArgument as error:
         raise InvalidCells(f"column {name!r}: {error}") from error
 
 
-def _as_family(column: pa.ChunkedArray | pa.Array) -> pa.Array:
-    plain = flatten(column)
-    if plain.null_count or not (is_text(plain.type) or len(plain) == 0):
-        raise InvalidCells(f"column 'family' is text without nulls, not {plain.type}")
+def _as_family(table: pa.Table | pa.RecordBatch) -> pa.Array:
+    plain = flatten(table.column("family"))
+    if not (is_text(plain.type) or len(plain) == 0 or pa.types.is_null(plain.type)):
+        raise InvalidCells(f"column 'family' is text, not {plain.type}")
+    _check_no_nulls(table, "family", plain)
     encoded = pc.dictionary_encode(plain.cast(pa.utf8()))
     names = encoded.dictionary.to_pylist()
     if len(names) > FAMILIES_MAX:
@@ -252,11 +250,32 @@ def _as_family(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     return pa.DictionaryArray.from_arrays(encoded.indices.cast(pa.int16()), encoded.dictionary)
 
 
-def _integers(column: pa.ChunkedArray | pa.Array, name: str) -> Ints:
-    plain = flatten(column)
-    if plain.null_count or not pa.types.is_integer(plain.type):
-        raise InvalidCells(f"column {name!r} is whole numbers without nulls, not {plain.type}")
+def _ops(table: pa.Table | pa.RecordBatch) -> Ints:
+    plain = flatten(table.column("op"))
+    if not (pa.types.is_integer(plain.type) or pa.types.is_null(plain.type)):
+        raise InvalidCells(f"column 'op' is whole numbers, not {plain.type}")
+    _check_no_nulls(table, "op", plain)
+    ops = plain.to_numpy(zero_copy_only=False)
+    for wrong in np.flatnonzero((ops < min(Op)) | (ops > max(Op)))[:1]:
+        raise InvalidCells(
+            f"op is a number from {min(Op)} to {max(Op)}, not {ops[wrong]} as in row "
+            f"{_row_shown(table, int(wrong))}"
+        )
     return numbers(plain.cast(pa.int64()), np.int64)
+
+
+def _check_no_nulls(table: pa.Table | pa.RecordBatch, name: str, plain: pa.Array) -> None:
+    if plain.null_count:
+        first = pc.index(plain.is_null(), True).as_py()
+        raise InvalidCells(
+            f"column {name!r} has {plain.null_count} nulls, the first in row "
+            f"{_row_shown(table, first)}; cells have none"
+        )
+
+
+def _row_shown(table: pa.Table | pa.RecordBatch, place: int) -> str:
+    """The row key beside something that is wrong."""
+    return f"{table.column('row')[place].as_py()!r:.80}"
 
 
 def _as_timestamps(column: pa.ChunkedArray | pa.Array | None, count: int) -> pa.Array:

@@ -29,6 +29,9 @@ GROUPS_MAX = 64
 GROUP_NAME_BYTES_MAX = 64
 """Group names are part of META's column names."""
 
+SNAPSHOT_NAME_BYTES_MAX = 256
+"""Names of snapshots are part of the metastore's keys, where a byte may take three."""
+
 TYPED_COLUMNS_MAX = 4_096
 """Declared columns of one table: in the columns layout each becomes a Parquet column."""
 

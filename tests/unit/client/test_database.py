@@ -35,6 +35,15 @@ def test_tables_are_created_and_found(db: Database) -> None:
         db.table("userz")
 
 
+def test_a_table_is_cut_at_a_key_once(db: Database) -> None:
+    with pytest.raises(InvalidArgument, match=r"splits has b'm' twice"):
+        db.create_table("users", splits=[b"m", b"c", b"m"])
+    with pytest.raises(InvalidArgument, match=r"splits has 7 twice"):
+        db.create_table("users", Schema(key="int64"), splits=[7, 8, 7])
+    assert db.tables() == []
+    assert len(db.create_table("users", splits=[b"m", b"c"]).tablets()) == 3
+
+
 @pytest.mark.parametrize("name", ["", "a/b"])
 def test_a_bad_name_is_refused(db: Database, name: str) -> None:
     with pytest.raises(InvalidArgument):

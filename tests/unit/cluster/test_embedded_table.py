@@ -25,6 +25,7 @@ from stele.errors import (
 )
 from stele.model.cells import Cell
 from stele.model.groups import Group
+from stele.model.limits import SNAPSHOT_NAME_BYTES_MAX
 from stele.model.mutations import MutationBatch
 from stele.model.predicates import ScanSpec
 from stele.model.ranges import RowRange
@@ -305,7 +306,7 @@ def test_a_snapshot_keeps_the_past_across_compactions_and_restarts() -> None:
     put(table, b"a", b"1")
     txn = table.snapshot("before")
     assert table.snapshots() == {"before": txn}
-    with pytest.raises(AlreadyExists):
+    with pytest.raises(AlreadyExists, match="table 't' has a snapshot 'before' already"):
         table.snapshot("before")
     erase_row(table, b"a")
     clock.advance(10)
@@ -321,6 +322,16 @@ def test_a_snapshot_keeps_the_past_across_compactions_and_restarts() -> None:
         values(table, at=txn)
     with pytest.raises(NotFound, match="no snapshot 'before'"):
         table.drop_snapshot("before")
+
+
+def test_the_name_of_a_snapshot_is_limited_whatever_it_is_made_of() -> None:
+    _, table, _ = new_table()
+    for letter in ("a", "%", "é"):
+        longest = letter * (SNAPSHOT_NAME_BYTES_MAX // len(letter.encode()))
+        table.snapshot(longest)
+        with pytest.raises(LimitExceeded, match=f"snapshot, beginning '{letter}+', has 25[78] by"):
+            table.snapshot(longest + letter)
+    assert len(table.snapshots()) == 3
 
 
 def test_snapshots_of_tables_do_not_mix() -> None:
