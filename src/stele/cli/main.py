@@ -18,6 +18,7 @@ from typing import NoReturn, Protocol, cast
 from stele import __version__
 from stele.cli import exit_codes
 from stele.cli.commands import COMMANDS, EXAMPLES, GROUPS, Command
+from stele.cli.examples import epilog
 from stele.cli.output import Output, columns
 from stele.errors import InvalidArgument, SteleError
 
@@ -120,6 +121,7 @@ def load(command: Command) -> tuple[CommandModule, Parser]:
     parser = Parser(
         prog=f"stele {command.name}",
         description=module.__doc__,
+        epilog=epilog(command.name),
         formatter_class=RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from stele.cli import exit_codes
+from stele.cli.examples import epilog
 from stele.cli.output import Output, columns
 from stele.cli.tables import add_database, add_table, open_database
 from stele.cli.values import from_bytes, read_key, to_bytes
@@ -29,7 +30,13 @@ def configure(parser: ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     for name, (run_action, configure_action) in ACTIONS.items():
         summary = (run_action.__doc__ or "").splitlines()[0].rstrip(".")
-        action = actions.add_parser(name, help=summary, description=summary)
+        action = actions.add_parser(
+            name,
+            help=summary,
+            description=summary,
+            epilog=epilog(f"table {name}"),
+            formatter_class=RawDescriptionHelpFormatter,
+        )
         action.add_argument("--json", action="store_true", help="print one JSON value")
         configure_action(action)
 
