@@ -58,6 +58,17 @@ def test_a_guide_runs_attached(name: str, tmp_path: Path, monkeypatch: pytest.Mo
         run_guide(name, tmp_path, monkeypatch)
 
 
+def test_the_session_of_the_readme_runs_and_runs_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (block,) = BLOCK.findall(repository.text("README.md"))
+    (told,) = re.findall(r"print\(.*# (.+)$", block, re.M)
+    for _ in range(2):
+        exec(compile(block, "README.md", "exec"), {})
+        assert capsys.readouterr().out.strip() == told
+
+
 def run_guide(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     blocks = BLOCK.findall(repository.text(name))
