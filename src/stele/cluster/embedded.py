@@ -28,6 +28,7 @@ from stele.errors import (
     Conflict,
     DirectoryInUse,
     InvalidArgument,
+    OutOfSpace,
     SteleError,
     TableNotFound,
     Unavailable,
@@ -76,6 +77,8 @@ def open_embedded(path: str, options: EngineOptions | None = None) -> EmbeddedBa
             f"the database in {path!r} is open already, in another process or in this one: "
             f"one process owns a directory until it closes the database or ends"
         ) from error
+    except OutOfSpace as error:
+        raise OutOfSpace(f"the database in {path!r} cannot be opened: {error}") from error
     return EmbeddedBackend(store, os.path.realpath(path))
 
 
@@ -230,7 +233,7 @@ class EmbeddedBackend:
             record = self._record(name)
             state = self.store.user.table(record.id)
             with self._without_writes(state):
-                self.jobs.flush_all(state, turn)
+                self._flush_before_drop(name, state, turn)
                 gone = msgspec.structs.replace(
                     record, state=CatalogState.DROPPED, dropped_us=self.store.world.clock.now_us()
                 )
@@ -241,6 +244,16 @@ class EmbeddedBackend:
                     configs = tuple(state.layout.tablets)
                     kept = tuple(revised(config, log=None, location=None) for config in configs)
                     self.store.meta1.save_now(ConfigEdit(written=kept, replaced=configs))
+
+    def _flush_before_drop(self, name: str, state: TableState, turn: Turn) -> None:
+        try:
+            self.jobs.flush_all(state, turn)
+        except OutOfSpace as error:
+            raise OutOfSpace(
+                f"table {name!r} cannot be dropped now, as what it has in memory is written to "
+                f"files first: {error}. Dropping would free nothing: a dropped table keeps its "
+                f"files, so that it can come back. Make room on the disk and try again"
+            ) from error
 
     @contextmanager
     def _without_writes(self, state: TableState) -> Iterator[None]:

@@ -11,8 +11,8 @@ knowing it, because the file system lost its lock, finds a greater one in META a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from threading import Lock
@@ -79,7 +79,8 @@ class Store:
         """Take the directory and bring everything in it back to life."""
         lock = world.files.lock_exclusive(LOCK_FILE)
         try:
-            return _open(world, options, owner, lock)
+            with _saying_what_opening_needs(world.files):
+                return _open(world, options, owner, lock)
         except BaseException:
             lock.release()
             raise
@@ -188,10 +189,7 @@ def _open_engines(
     with log.during(OperationKind.RECOVERY) as operation:
         meta, meta0, meta1 = open_meta(world, name, operations=log)
         _remove_old_logs(meta1, meta)
-        try:
-            user = _open_user(world, options, name, meta1, coordination, operation, log)
-        except OutOfSpace as error:
-            raise _no_room_to_open(world.files, error) from error
+        user = _open_user(world, options, name, meta1, coordination, operation, log)
     store = Store(world, lock, coordination, session, meta, meta0, meta1, user, log)
     _remove_old_logs(meta1, meta, user)
     for record in dead:
@@ -209,15 +207,19 @@ def _remove_old_logs(meta1: MetaTable, *engines: Engine) -> None:
     )
 
 
-def _no_room_to_open(files: FileSystem, error: OutOfSpace) -> OutOfSpace:
-    """What to do: nothing can be served before what the log holds is in files."""
-    directories = [f"{LOG_DIRECTORY}/{name}" for name in files.list(LOG_DIRECTORY)]
-    logged = sum(directory_bytes(files, directory) for directory in directories)
-    return OutOfSpace(
-        f"the disk has no room to open the database: {error}. {logged >> 20} MiB of log have to "
-        f"become files first, which takes up to as much, and {files.free_bytes() >> 20} MiB are "
-        f"free. Nothing is lost: make room and open it again"
-    )
+@contextmanager
+def _saying_what_opening_needs(files: FileSystem) -> Iterator[None]:
+    """On a full disk: nothing can be served before what the log holds is in files."""
+    try:
+        yield
+    except OutOfSpace as error:
+        names = files.list(LOG_DIRECTORY) if files.exists(LOG_DIRECTORY) else []
+        logged = sum(directory_bytes(files, f"{LOG_DIRECTORY}/{name}") for name in names)
+        raise OutOfSpace(
+            f"the disk has no room to open it: {error}. {logged >> 20} MiB of log have to become "
+            f"files first, which takes up to as much, and {files.free_bytes() >> 20} MiB are free. "
+            f"Nothing is lost: make room and open it again"
+        ) from error
 
 
 def session_name(session: SessionRecord) -> str:

@@ -30,6 +30,17 @@ REPEAT_TICKS: Final = 20
 """How long what was said has time to take effect: an election, or a second of a server."""
 
 
+_REMEDIES: Final = {
+    DISK_FULL: "make room on the disk that it is on, and it goes on by itself",
+    OVER_QUOTA: "delete something and let history go, or raise the quota",
+}
+
+
+def remedy(reason: str) -> str:
+    """What ends an alarm."""
+    return _REMEDIES.get(reason, "make room")
+
+
 class Facts(NamedTuple):
     """What a member knows."""
 

@@ -18,6 +18,7 @@ from stele.env.ports import Clock
 from stele.errors import InvalidArgument, NotLeader, OutOfSpace, PermissionDenied, SteleError
 from stele.metastore import commands as c
 from stele.metastore import events as e
+from stele.metastore.alarm_policy import remedy
 from stele.metastore.command_checks import checked_payload
 from stele.metastore.driver import Driver
 from stele.metastore.paths import check_key, check_range
@@ -205,7 +206,8 @@ class MetastoreService:
             return
         if not self._machine.is_answered(identity):
             node, reason = next(iter(alarms.items()))
-            raise OutOfSpace(f"nothing can be put: node {node} reports {reason}")
+            who = f"node {node}" if self._host.address else "the database's own metastore"
+            raise OutOfSpace(f"nothing can be put: {who} reports {reason}: {remedy(reason)}")
 
     def _propose(self, command: c.Command, convert: Callable[[Any], Any]) -> Any:
         return self._driver.write(checked_payload(command), convert)

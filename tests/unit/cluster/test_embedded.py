@@ -11,8 +11,9 @@ import pytest
 
 from stele.cluster.collector import COLLECTION_PERIOD_US
 from stele.cluster.embedded import EmbeddedBackend, open_embedded
-from stele.env.failpoints import SimulatedCrash, armed, crash
-from stele.env.memory import MemoryClock, MemoryTasks
+from stele.env.failpoints import SimulatedCrash, armed, crash, fail
+from stele.env.memory import MemoryClock, MemoryTasks, SeededRandom
+from stele.env.memory_fs import MemoryFileSystem
 from stele.errors import (
     AlreadyExists,
     Conflict,
@@ -20,12 +21,14 @@ from stele.errors import (
     DirectoryInUse,
     InvalidArgument,
     LimitExceeded,
+    OutOfSpace,
     SnapshotTooOld,
     TableNotFound,
     Unavailable,
 )
 from stele.model.groups import Group
 from stele.model.schema import Schema
+from stele.tablet.config_store import BEFORE_ROOT_SAVE
 from stele.tablet.options import EngineOptions
 from tests.unit.tablet.engine_support import (
     ONE_GROUP,
@@ -316,6 +319,30 @@ def test_a_drop_that_fails_leaves_the_table_writable() -> None:
     with armed("tablet.flush.after_fragments", crash()), pytest.raises(SimulatedCrash):
         backend.drop_table("t")
     assert backend.store.user.table(table.id).takes_writes
+
+
+def test_a_drop_on_a_full_disk_says_what_helps_and_the_table_stays() -> None:
+    backend = new_backend()
+    table = backend.create_table("t", TWO_GROUPS)
+    put(table, b"a", SeededRandom(7).bytes(64 << 10))
+    disk = backend.store.world.files
+    assert isinstance(disk, MemoryFileSystem)
+    disk.capacity_bytes = disk.disk.used_bytes
+    with pytest.raises(OutOfSpace, match=r"'t' cannot be dropped now.* Make room on the disk"):
+        backend.drop_table("t")
+    disk.capacity_bytes = 1 << 30
+    assert len(values(table)) == 1
+    backend.drop_table("t")
+    assert backend.tables() == ()
+
+
+def test_a_directory_on_a_full_disk_is_named(tmp_path: Path) -> None:
+    with (
+        armed(BEFORE_ROOT_SAVE, fail(OutOfSpace)),
+        pytest.raises(OutOfSpace, match=rf"in '{tmp_path}' cannot be opened: .* Nothing is lost"),
+    ):
+        open_embedded(str(tmp_path))
+    open_embedded(str(tmp_path)).close()
 
 
 def test_t106_files_nobody_needs_go_by_themselves() -> None:

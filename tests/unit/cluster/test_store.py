@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
@@ -119,6 +120,23 @@ def test_a_full_disk_says_what_opening_needs_and_trying_again_takes_up_no_more()
     disk.capacity_bytes = 1 << 30
     again = open_backend(memory_world(disk))
     assert [len(cell.value) for cell in scan(again.table("t"))] == [256 << 10]
+
+
+def test_a_full_disk_is_said_by_the_metastore_in_the_same_way() -> None:
+    """The session of the new owner is the first thing that finds no room."""
+    backend = filled()
+    disk = files_of(backend)
+    disk.capacity_bytes = disk.disk.used_bytes
+    with suppress(OutOfSpace):  # until the reserve is used up as well
+        for number in range(1_000):
+            backend.store.coordination.metastore.put(f"/x/{number}", bytes(4_000))
+    disk = disk.restarted()
+    disk.capacity_bytes = disk.disk.used_bytes
+    with pytest.raises(OutOfSpace, match=r"no room to open it: .* Nothing is lost: make room"):
+        open_backend(memory_world(disk))
+    disk = disk.restarted()
+    disk.capacity_bytes = 1 << 30
+    assert values(open_backend(memory_world(disk)).table("t")) == EXPECTED
 
 
 def test_t83_txns_go_on_above_all_that_was_committed_even_if_the_clock_went_back() -> None:

@@ -17,10 +17,19 @@ from stele.metastore.alarm_policy import (
     AlarmWatch,
     Facts,
     due_news,
+    remedy,
 )
 from stele.metastore.events import AlarmOver, SpaceShort
 from stele.metastore.node import NodeSettings
 from tests.unit.metastore.cluster_support import OPTIONS, SHORT_LOG, Group, group_of
+
+
+def test_every_alarm_says_what_ends_it() -> None:
+    said = {remedy(reason) for reason in (DISK_FULL, OVER_QUOTA, "something new")}
+    assert len(said) == 3
+    assert "disk" in remedy(DISK_FULL)
+    assert "quota" in remedy(OVER_QUOTA)
+
 
 QUIET = Facts(1, True, False, {}, (1, 2, 3), 0, 0)
 

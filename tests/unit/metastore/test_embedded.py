@@ -256,7 +256,7 @@ def test_an_alarm_does_not_outlive_the_full_disk_that_raised_it() -> None:
     home.files.capacity_bytes = home.files.disk.used_bytes
     home.ms.put("/a", b"x" * 4_000)  # out of the reserve
     home.tasks.advance(2_000_000)
-    with pytest.raises(OutOfSpace, match="disk full"):
+    with pytest.raises(OutOfSpace, match="database's own metastore reports disk full: make room"):
         home.ms.put("/b", b"1")
     home.files.capacity_bytes = 1 << 30
     home.reopened().ms.put("/b", b"2")
