@@ -17,6 +17,9 @@ import pyarrow as pa
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from stele.client.backend import Visibility
+from stele.client.database import Database
+from stele.client.table import Table
+from stele.client.waiting import ClientWorld
 from stele.cluster.embedded import EmbeddedBackend
 from stele.cluster.embedded_table import EmbeddedTable
 from stele.cluster.store import Store
@@ -150,9 +153,13 @@ class MachineBase(RuleBasedStateMachine):
         self.models: dict[str, ModelTable] = {}
         self.dropped: dict[str, ModelTable] = {}
         self.scans: list[OpenScan] = []
+        self.handles: list[tuple[Table, ModelTable]] = []
+        """Tables that somebody keeps, whatever becomes of them in the catalog."""
         self.values = 0
         self.names = 0
         self.dice = random.Random(1)
+        self.database: Database
+        """The public API over the same store."""
         self.backend = self.opened()
         self.create("t0")
 
@@ -163,10 +170,14 @@ class MachineBase(RuleBasedStateMachine):
     # The store.
 
     def opened(self) -> EmbeddedBackend:
-        """Open the directory, as the next process does."""
+        """Open the directory, as the next process does. What the last one had is void."""
         seed = self.files.disk.used_bytes
         world = World(self.files, self.clock, SeededRandom(seed), InlineTasks(self.clock))
-        return EmbeddedBackend(Store.open(world, OPTIONS, "model"))
+        backend = EmbeddedBackend(Store.open(world, OPTIONS, "model"))
+        patient = ClientWorld(self.clock, SeededRandom(seed), self.clock.advance)
+        self.database = Database(backend, patient)
+        self.handles.clear()
+        return backend
 
     def kill(self, power: Choice | None = None) -> None:
         """End the process without a word, and with ``power`` the machine too."""

@@ -307,6 +307,7 @@ class LayoutRules(WritingRules):
             return NOTHING
         name, _, _ = self.pick(number)
         self.finish_scans()
+        self.clock.advance(1)  # of two of one name, the one that was dropped last comes back
         self.backend.drop_table(name)
         self.dropped[name] = self.models.pop(name)
         _expect_no_table(self.backend, name)
@@ -318,9 +319,10 @@ class LayoutRules(WritingRules):
 
     @step(number=tables)
     def undrop_table(self, number: int) -> object:
-        if not self.dropped or len(self.models) >= TABLES_MAX:
+        names = sorted(self.dropped.keys() - self.models.keys())
+        if not names or len(self.models) >= TABLES_MAX:
             return NOTHING
-        name = sorted(self.dropped)[number % len(self.dropped)]
+        name = names[number % len(names)]
         self.backend.undrop_table(name)
         self.models[name] = self.dropped.pop(name)
         return None

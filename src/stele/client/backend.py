@@ -289,9 +289,18 @@ class Backend(Protocol):
     ) -> TableBackend: ...
 
     def clone_table(
-        self, name: str, new_name: str, *, timeout_us: int = TIMEOUT_US_DEFAULT
+        self,
+        name: str,
+        new_name: str,
+        *,
+        table_id: str | None = None,
+        timeout_us: int = TIMEOUT_US_DEFAULT,
     ) -> TableBackend:
-        """A writable copy that shares all files with the original."""
+        """A writable copy that shares all files with the original.
+
+        With its ``table_id`` the original is meant whatever it is called by now, and no other
+        table that has its name.
+        """
 
     def status(self) -> dict[str, Any]:
         """Memory, log, cache, sessions and workers in numbers."""

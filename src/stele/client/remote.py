@@ -79,10 +79,15 @@ class RemoteBackend:
         return self._known(self._change(protocol.RENAME, request, timeout_us))
 
     def clone_table(
-        self, name: str, new_name: str, *, timeout_us: int = TIMEOUT_US_DEFAULT
+        self,
+        name: str,
+        new_name: str,
+        *,
+        table_id: str | None = None,
+        timeout_us: int = TIMEOUT_US_DEFAULT,
     ) -> RemoteTable:
         """A writable copy."""
-        request = protocol.NewName(name, new_name)
+        request = protocol.NewName(name, new_name, table_id)
         return self._known(self._change(protocol.CLONE, request, timeout_us))
 
     def status(self) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from stele.client.backend import TabletInfo
+from stele.client.backend import TableBackend, TabletInfo
 from stele.client.batch import Batch
 from stele.client.bulk import InputShape, write
 from stele.client.changes import Changes, table_changes
@@ -50,9 +50,9 @@ class Table:
     >>> db.close()
     """
 
-    def __init__(self, core: TableCore, clone_table: Callable[[str, str], Table]) -> None:
+    def __init__(self, core: TableCore, clone: Callable[[TableBackend, str], Table]) -> None:
         self.core = core
-        self._clone_table = clone_table
+        self._clone = clone
 
     @property
     def name(self) -> str:
@@ -369,7 +369,7 @@ class Table:
 
     def clone(self, new_name: str) -> Table:
         """A writable copy under a new name, which shares all files with this table."""
-        return self._clone_table(self.name, new_name)
+        return self._clone(self.core.backend, new_name)
 
 
 def fields_of(spec: CellSpec) -> dict[str, Any]:

@@ -44,6 +44,7 @@ class FileJobs:
             with engine.lock, self._in_line(state, place):
                 why = f"table {state.name!r} has been busy with its files"
                 turn.wait_for(engine.work_ended, is_free, why)
+                state.check_served()  # it may have been dropped while we waited
                 has_begun = state.changing_layout = True
             yield
         finally:
@@ -143,6 +144,7 @@ class FileJobs:
                     engine.work_ended.wait_for(is_free)
                 else:
                     turn.wait_for(engine.work_ended, is_free, "its files have been busy")
+                state.check_served()  # it may have been dropped while we waited
             return start()
         finally:
             with Uninterrupted(), engine.lock:

@@ -92,6 +92,7 @@ class TableScan:
         if self._closed:
             raise StopIteration
         try:
+            self._course.state.check_served()  # T53
             self._before_batch()
             return next(self._batches)
         except BaseException:
@@ -202,6 +203,7 @@ class _Course:
             try:
                 return self._streams(self._view, rows)
             except NotFound as error:
+                self.state.check_served()
                 if self.state.layout is self._view.layout:
                     raise missing_file(self.state.name, error) from error
 

@@ -14,7 +14,7 @@ from collections import Counter
 from dataclasses import InitVar, dataclass, field
 from functools import cached_property
 
-from stele.errors import SteleError
+from stele.errors import SteleError, TableNotFound
 from stele.model.cells import TIMESTAMP_MAX
 from stele.model.column_set import ColumnSet
 from stele.model.schema import Schema
@@ -102,6 +102,8 @@ class TableState:
         """Since memory was last merged: nobody else needs it to be in few runs."""
         self.compacting: set[str] = set()
         """Tablets with a compaction under way."""
+        self.is_served = True
+        """False once the table was dropped. If it comes back, that is another state."""
         self.takes_writes = True
         """False while the table is being dropped: what comes later must not be acknowledged."""
         self.changing_layout = False
@@ -112,6 +114,11 @@ class TableState:
         """Of an import that is being decided: reads at or above it wait for the outcome."""
         self.undecided_why: SteleError | None = None
         """Why the outcome cannot be shown now: reads that would wait are told so."""
+
+    def check_served(self) -> None:
+        """Refuse to go on with a table that was dropped: what is here may be out of date."""
+        if not self.is_served:
+            raise TableNotFound(f"table {self.name!r} was dropped since it was opened")
 
     @property
     def keeps_flushes_away(self) -> bool:

@@ -103,7 +103,9 @@ class CatalogMethods:
     ) -> protocol.TableDescription:
         left_us = _left_us(context)
         return await self._described(
-            lambda: self._backend.clone_table(request.name, request.new_name, timeout_us=left_us)
+            lambda: self._backend.clone_table(
+                request.name, request.new_name, table_id=request.table, timeout_us=left_us
+            )
         )
 
     async def _status(self, _context: Context, _request: protocol.Nothing) -> protocol.StoreStatus:
