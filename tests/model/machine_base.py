@@ -32,6 +32,7 @@ from stele.model.groups import Group
 from stele.model.mutations import MutationBatch
 from stele.model.predicates import CellSpec, ReadSpec, ScanSpec
 from stele.model.purge import PurgePolicy
+from stele.model.ranges import RowRange
 from stele.model.row import RowCells
 from stele.model.schema import Schema
 from stele.storage.references import Reference
@@ -266,15 +267,20 @@ class MachineBase(RuleBasedStateMachine):
             found, _ = table.read_row(row, CellSpec(**same))
             assert row_cells(found) == answer(base, ReadSpec(rows=(row,), **same))
 
-    def check_too_old(self, name: str, at: int) -> None:
-        """A read below the history is refused, whichever way it is asked."""
+    def check_too_old(self, name: str, at: int, row: bytes | None = None) -> None:
+        """A read below the history is refused, whichever way it is asked.
+
+        Truncation ends the history of tablets: then it is known by a row of one that was touched.
+        """
         table = self.backend.table(name)
-        row_spec = CellSpec(at=at)
-        for read in (
-            lambda: table.scan(ScanSpec(at=at)),
-            lambda: table.read_row(b"r1", row_spec),
-            lambda: table.read_rows(ReadSpec(rows=(b"r1",), at=at)),
-        ):
+        reads: list[Callable[[], object]] = [lambda: table.scan(ScanSpec(at=at))]
+        if row is not None:
+            reads += [
+                lambda: table.read_row(row, CellSpec(at=at)),
+                lambda: table.read_rows(ReadSpec(rows=(b"r1", row), at=at)),
+                lambda: table.scan(ScanSpec(ranges=(RowRange.row(row),), at=at)),
+            ]
+        for read in reads:
             try:
                 read()
             except SnapshotTooOld:

@@ -160,7 +160,7 @@ class TableBackend(Protocol):
         """Rewrite all fragments of the tablets that overlap ``rows``, one for each group."""
 
     def truncate(self, rows: RowRange = EVERYTHING) -> None:
-        """Remove all cells of ``rows``, and their history."""
+        """Remove all cells of ``rows``, and the history of the tablets that they are in."""
 
     def pin(self, at: int | None, ttl_us: int, name: str | None = None) -> ReadPlan:
         """Hold the table at a txn (now: ``None``) and say which files it consists of then.

@@ -316,7 +316,11 @@ class Table:
         self.core.backend.compact(self.core.encoder.range(rows))
 
     def truncate(self, rows: object = None) -> None:
-        """Remove all cells of ``rows``, or of the table, and their history."""
+        """Remove all cells of ``rows``, or of the table, and their history.
+
+        The tablets that ``rows`` are in cannot be read in the past any more, snapshots or not; to
+        keep the past of other rows, :meth:`split` at the borders first.
+        """
         self.core.handle.check()
         self.core.backend.truncate(self.core.encoder.range(rows))
 

@@ -124,6 +124,7 @@ class EmbeddedTable:
             self._state,
             spec.at,
             visibility,
+            lambda: (RowRange.row(row),),
             self._import_wait_us,
             lambda view, txn: self._points.read(view, row, spec, txn),
         )
@@ -133,6 +134,7 @@ class EmbeddedTable:
             self._state,
             spec.at,
             Visibility.DURABLE,
+            lambda: map(RowRange.row, spec.rows),
             self._import_wait_us,
             lambda view, txn: self._points.read_many(view, spec, txn),
         )
@@ -260,7 +262,7 @@ class EmbeddedTable:
             self._backend.jobs.flush_all(state)
             with self._backend.jobs.layout_changes(state):
                 change(state, TruncateRows(rows, self._engine.advance_clock().wait()))
-                change(state, RaiseFloor(rows, state.history_floor))
+                change(state, RaiseFloor(rows, state.truncations.floor_of([rows])))
             # The next txn reaches the floor, however far our wall clock is behind: reads of now
             # are allowed again.
             self._engine.advance_clock().wait()

@@ -7,7 +7,7 @@ back: that would be another state.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -15,13 +15,14 @@ from stele.client.backend import Visibility
 from stele.coordination.ports import Horizons
 from stele.errors import NotFound
 from stele.model.predicates import ScanSpec
+from stele.model.ranges import RowRange
 from stele.tablet.active_reads import ActiveReads, Hold
 from stele.tablet.engine import Engine
-from stele.tablet.horizon import check_readable
+from stele.tablet.horizon import check_floor, check_readable
 from stele.tablet.import_gate import await_import
 from stele.tablet.read_sources import missing_file
 from stele.tablet.scan import TableScan
-from stele.tablet.table_state import TableState, TableView
+from stele.tablet.table_state import Ranges, TableState, TableView
 
 T = TypeVar("T")
 
@@ -30,7 +31,8 @@ T = TypeVar("T")
 class TableReads:
     """The reads of the tables of one store. Threads share it.
 
-    ``import_wait_us`` of its methods is how long a read waits for an import that is being decided.
+    ``ranges`` of its methods are the rows that are read, ``import_wait_us`` is how long a read
+    waits for an import that is being decided.
     """
 
     engine: Engine
@@ -42,12 +44,13 @@ class TableReads:
         state: TableState,
         at: int | None,
         visibility: Visibility,
+        ranges: Ranges,
         import_wait_us: int,
         read: Callable[[TableView, int], T],
     ) -> tuple[T, int]:
         """Read a view; a newer one, if the collector took a file of it before it was opened."""
         while True:
-            view, txn = self._view(state, at, visibility, import_wait_us)
+            view, txn = self._view(state, at, visibility, ranges, import_wait_us)
             try:
                 return read(view, txn), txn
             except NotFound as error:
@@ -56,21 +59,26 @@ class TableReads:
                     raise missing_file(state.name, error) from error
 
     def _view(
-        self, state: TableState, at: int | None, visibility: Visibility, import_wait_us: int
+        self,
+        state: TableState,
+        at: int | None,
+        visibility: Visibility,
+        ranges: Ranges,
+        import_wait_us: int,
     ) -> tuple[TableView, int]:
         """A view that is complete for reads at a txn.
 
         The txn comes first: what is durable by then is in any later view. The horizon comes last: a
-        compaction that is in the view used one no higher. Such a read needs no registration,
-        because what it reads is all in the view.
+        compaction that is in the view used one no higher; and so do truncations. Such a read needs
+        no registration, because what it reads is all in the view.
         """
         while True:
             txn = self._read_txn(state, at, visibility, import_wait_us)
             view = state.view()
             if at is not None:
-                self._check_readable(state, txn)
+                self._check_readable(state, txn, ranges)
                 return view, txn
-            if max(self.horizons.horizon(state.id), state.history_floor) <= txn:
+            if self.horizons.horizon(state.id) <= txn and not state.floor_over(txn, ranges):
                 return view, txn
 
     def scan(self, state: TableState, spec: ScanSpec, import_wait_us: int) -> TableScan:
@@ -78,9 +86,11 @@ class TableReads:
         if spec.mode == "snapshot":
             return self._scan_snapshot(state, spec, import_wait_us)
         visibility = Visibility.LATEST if spec.mode == "latest" else Visibility.DURABLE
-        return TableScan(
-            self.engine, state, spec, lambda: self._view(state, None, visibility, import_wait_us)
-        )
+
+        def view(ranges: Iterable[RowRange]) -> tuple[TableView, int]:
+            return self._view(state, None, visibility, lambda: ranges, import_wait_us)
+
+        return TableScan(self.engine, state, spec, view)
 
     def _scan_snapshot(self, state: TableState, spec: ScanSpec, import_wait_us: int) -> TableScan:
         """A scan at one txn, which is held while somebody reads on."""
@@ -91,14 +101,14 @@ class TableReads:
             if not active.use(hold):
                 check_readable(state.name, hold.txn, active.granted(hold.table))
 
-        def view() -> tuple[TableView, int]:
-            found = state.view()  # which may show less than there was
-            check_readable(state.name, hold.txn, state.history_floor)
+        def view(ranges: Iterable[RowRange]) -> tuple[TableView, int]:
+            found = state.view()
+            check_floor(state.name, hold.txn, state.floor_over(hold.txn, lambda: ranges))
             return found, hold.txn
 
         try:
             if spec.at is not None:
-                self._check_readable(state, hold.txn)
+                self._check_readable(state, hold.txn, lambda: spec.ranges)
             return TableScan(
                 self.engine,
                 state,
@@ -137,7 +147,6 @@ class TableReads:
         await_import(engine, state, txn, import_wait_us)
         return txn
 
-    def _check_readable(self, state: TableState, txn: int) -> None:
-        floors = (config.history_floor for config in state.layout.tablets)
-        floor = max(state.history_floor, *floors)
-        check_readable(state.name, txn, max(self.horizons.horizon(state.id), floor))
+    def _check_readable(self, state: TableState, txn: int, ranges: Ranges) -> None:
+        check_readable(state.name, txn, self.horizons.horizon(state.id))
+        check_floor(state.name, txn, state.floor_over(txn, ranges))

@@ -30,7 +30,7 @@ from stele.storage.log_parts import Commit, clock_commit
 from stele.storage.log_seal import seal_fence
 from stele.storage.log_sequencer import Sequencer
 from stele.storage.log_writer import LogWriter
-from stele.tablet.changes import ConfigChange, Refused, TruncateRows
+from stele.tablet.changes import ConfigChange, RaiseFloor, Refused, TruncateRows
 from stele.tablet.commit_checks import check_conflicts, remember, writable
 from stele.tablet.commits import Request, prepare
 from stele.tablet.config import ConfigEdit, TabletConfig, by_id
@@ -377,8 +377,10 @@ class Engine:
         def publish(edit: ConfigEdit) -> None:
             with self.lock:
                 if isinstance(change, TruncateRows):  # before anybody sees that rows are gone
-                    state.history_floor = self._sequencer.committed + 1
+                    state.truncations.note(change.rows, self._sequencer.committed + 1)
                 events = state.publish(edit, schema)
+                if isinstance(change, RaiseFloor):
+                    state.truncations.saved(change.rows, change.txn)
                 shown()
             self.in_memory.shown(state.id, state.layout)
             self.events.dispatch(events)
