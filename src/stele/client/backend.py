@@ -108,7 +108,11 @@ class TableBackend(Protocol):
     def schema(self) -> Schema: ...
 
     def within(self, timeout_us: int) -> TableBackend:
-        """The same table for calls that may take so long; a local store is quick by itself."""
+        """The same table for calls that may take so long, here or in another process.
+
+        What is late for changes of tablets and files ends with ``DeadlineExceeded``: of a split, a
+        join, a truncation or a snapshot nothing was done, a flush or compaction goes on by itself.
+        """
 
     def apply(
         self,

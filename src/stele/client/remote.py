@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 from stele.client.backend import TableInfo
 from stele.client.remote_link import RemoteLink
 from stele.client.remote_reads import PointReader
 from stele.client.remote_table import Described, RemoteTable
 from stele.client.remote_writes import WriteQueue
-from stele.client.waiting import TIMEOUT_US_DEFAULT
+from stele.client.waiting import ANSWER_US, TIMEOUT_US_DEFAULT
 from stele.model.operations import Operation
 from stele.model.schema import Schema
 from stele.model.schema_json import schema_from_json, schema_to_json
 from stele.protocol import tables as protocol
 from stele.rpc.service import Req, Resp, Unary
-
-ANSWER_US: Final = 1_000_000
-"""How much longer than its timeout a change of the catalog is waited for: it ends by itself, and
-what it says then is worth hearing."""
 
 
 class RemoteBackend:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 
 from stele.client.backend import TabletInfo, Visibility
+from stele.client.waiting import OPERATION_US_DEFAULT, TIMEOUT_US_DEFAULT
+from stele.cluster.turns import Turn
 from stele.coordination.records import LeaseRecord
 from stele.env.interrupts import Uninterrupted, is_main_thread
 from stele.errors import Conflict, InvalidArgument, NotFound
@@ -45,6 +47,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+NO_CHANGE = "nothing was changed"
+FILES_GO_ON = "what has begun goes on, and nothing more is begun"
+
 LAYOUT_TRIES_MAX = 100
 """Layout changes that collide with others are planned again this often."""
 
@@ -61,13 +66,15 @@ class EmbeddedTable:
         backend: EmbeddedBackend,
         state: TableState,
         points: PointReads | None = None,
-        import_wait_us: int = WAIT_US_DEFAULT,
+        timeout_us: int | None = None,
     ):
+        """``timeout_us`` is how long a call may take, if that was said."""
         self._backend = backend
         self._engine = backend.store.user
         self._last_state = state
         self._points = points or PointReads(self._engine)
-        self._import_wait_us = import_wait_us
+        self._timeout_us = timeout_us
+        self._import_wait_us = WAIT_US_DEFAULT if timeout_us is None else timeout_us
 
     @property
     def id(self) -> str:
@@ -84,7 +91,10 @@ class EmbeddedTable:
         return state.layout.schema
 
     def within(self, timeout_us: int) -> EmbeddedTable:
-        """The same table, whose reads wait so long for an import that is being decided."""
+        """The same table, whose calls wait for others so long.
+
+        Reads wait for an import that is being decided, changes for work on the table's files.
+        """
         return EmbeddedTable(self._backend, self._known(), self._points, timeout_us)
 
     def _known(self) -> TableState:
@@ -100,6 +110,11 @@ class EmbeddedTable:
         state = self._known()
         state.check_served()
         return state
+
+    def _turn(self, default_us: int = TIMEOUT_US_DEFAULT, outcome: str = NO_CHANGE) -> Turn:
+        """How long the call that begins now waits for others; then its ``outcome``."""
+        timeout_us = default_us if self._timeout_us is None else self._timeout_us
+        return Turn(self._engine.world.clock, timeout_us, outcome)
 
     # Writing and reading.
 
@@ -217,10 +232,10 @@ class EmbeddedTable:
         self, kind: OperationKind, row: bytes, plan: Callable[[TableState], ConfigChange | None]
     ) -> None:
         """Plan, save and show a change, again if it collided with another."""
-        state = self._state
+        state, turn = self._state, self._turn()
         with self._during(kind, state, detail=f"at {row!r}") as operation:
             for _ in range(LAYOUT_TRIES_MAX):
-                with self._backend.jobs.layout_changes(state):
+                with self._backend.jobs.layout_changes(state, turn):
                     change = plan(state)
                     if change is None:
                         operation.dismiss()
@@ -239,17 +254,19 @@ class EmbeddedTable:
     # Files.
 
     def flush(self) -> None:
-        self._backend.jobs.flush_all(self._state)
+        turn = self._turn(OPERATION_US_DEFAULT, FILES_GO_ON)
+        self._backend.jobs.flush_all(self._state, turn)
 
     def compact(self, rows: RowRange = EVERYTHING) -> None:
         state, jobs = self._state, self._backend.jobs
-        jobs.flush_all(state)
+        turn = self._turn(OPERATION_US_DEFAULT, FILES_GO_ON)
+        jobs.flush_all(state, turn)
         schema = state.layout.schema
         for config in state.layout.tablets.overlapping(rows):
             for group in schema.stored_groups:
                 inputs = group_references(config, schema, group)
                 if inputs:
-                    jobs.compact(state, config, group.name, inputs)
+                    jobs.compact(state, config, group.name, inputs, turn)
 
     def truncate(self, rows: RowRange = EVERYTHING) -> None:
         """What is in files goes, which is all there was before the call; later commits stay.
@@ -258,9 +275,10 @@ class EmbeddedTable:
         the cut was shown are refused from that moment on, and after a restart.
         """
         state, change = self._state, self._engine.change_and_wait
+        turn = self._turn(OPERATION_US_DEFAULT)
         with self._during(OperationKind.TRUNCATE, state, detail=f"rows {rows}"):
-            self._backend.jobs.flush_all(state)
-            with self._backend.jobs.layout_changes(state):
+            self._backend.jobs.flush_all(state, turn)
+            with self._backend.jobs.layout_changes(state, turn):
                 change(state, TruncateRows(rows, self._engine.advance_clock().wait()))
                 change(state, RaiseFloor(rows, state.truncations.floor_of([rows])))
             # The next txn reaches the floor, however far our wall clock is behind: reads of now
@@ -340,7 +358,7 @@ class EmbeddedTable:
     def snapshot(self, name: str) -> int:
         state, store = self._state, self._backend.store
         with self._during(OperationKind.SNAPSHOT, state, detail=name):
-            self._engine.advance_clock().wait()
+            self._engine.advance_clock().wait(self._turn().left_us)
             txn = self._engine.durable_txn
             now = store.world.clock.now_us()
             lease = LeaseRecord(self._lease(name), self.id, txn, store.meta.durable_txn, None, now)
