@@ -17,6 +17,9 @@ import pyarrow as pa
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from stele.client.backend import Visibility
+from stele.client.database import Database
+from stele.client.table import Table
+from stele.client.waiting import ClientWorld
 from stele.cluster.embedded import EmbeddedBackend
 from stele.cluster.embedded_table import EmbeddedTable
 from stele.cluster.store import Store
@@ -29,6 +32,7 @@ from stele.model.groups import Group
 from stele.model.mutations import MutationBatch
 from stele.model.predicates import CellSpec, ReadSpec, ScanSpec
 from stele.model.purge import PurgePolicy
+from stele.model.ranges import RowRange
 from stele.model.row import RowCells
 from stele.model.schema import Schema
 from stele.storage.references import Reference
@@ -150,9 +154,13 @@ class MachineBase(RuleBasedStateMachine):
         self.models: dict[str, ModelTable] = {}
         self.dropped: dict[str, ModelTable] = {}
         self.scans: list[OpenScan] = []
+        self.handles: list[tuple[Table, ModelTable]] = []
+        """Tables that somebody keeps, whatever becomes of them in the catalog."""
         self.values = 0
         self.names = 0
         self.dice = random.Random(1)
+        self.database: Database
+        """The public API over the same store."""
         self.backend = self.opened()
         self.create("t0")
 
@@ -163,10 +171,14 @@ class MachineBase(RuleBasedStateMachine):
     # The store.
 
     def opened(self) -> EmbeddedBackend:
-        """Open the directory, as the next process does."""
+        """Open the directory, as the next process does. What the last one had is void."""
         seed = self.files.disk.used_bytes
         world = World(self.files, self.clock, SeededRandom(seed), InlineTasks(self.clock))
-        return EmbeddedBackend(Store.open(world, OPTIONS, "model"))
+        backend = EmbeddedBackend(Store.open(world, OPTIONS, "model"))
+        patient = ClientWorld(self.clock, SeededRandom(seed), self.clock.advance)
+        self.database = Database(backend, patient)
+        self.handles.clear()
+        return backend
 
     def kill(self, power: Choice | None = None) -> None:
         """End the process without a word, and with ``power`` the machine too."""
@@ -255,15 +267,20 @@ class MachineBase(RuleBasedStateMachine):
             found, _ = table.read_row(row, CellSpec(**same))
             assert row_cells(found) == answer(base, ReadSpec(rows=(row,), **same))
 
-    def check_too_old(self, name: str, at: int) -> None:
-        """A read below the history is refused, whichever way it is asked."""
+    def check_too_old(self, name: str, at: int, row: bytes | None = None) -> None:
+        """A read below the history is refused, whichever way it is asked.
+
+        Truncation ends the history of tablets: then it is known by a row of one that was touched.
+        """
         table = self.backend.table(name)
-        row_spec = CellSpec(at=at)
-        for read in (
-            lambda: table.scan(ScanSpec(at=at)),
-            lambda: table.read_row(b"r1", row_spec),
-            lambda: table.read_rows(ReadSpec(rows=(b"r1",), at=at)),
-        ):
+        reads: list[Callable[[], object]] = [lambda: table.scan(ScanSpec(at=at))]
+        if row is not None:
+            reads += [
+                lambda: table.read_row(row, CellSpec(at=at)),
+                lambda: table.read_rows(ReadSpec(rows=(b"r1", row), at=at)),
+                lambda: table.scan(ScanSpec(ranges=(RowRange.row(row),), at=at)),
+            ]
+        for read in reads:
             try:
                 read()
             except SnapshotTooOld:

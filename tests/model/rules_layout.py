@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from stele.cluster.embedded import EmbeddedBackend
 from stele.cluster.embedded_table import EmbeddedTable
 from stele.errors import AlreadyExists, InvalidArgument, InvalidSchema, StaleRow, TableNotFound
+from stele.model.cells import Cell
 from stele.model.groups import Group
 from stele.model.mutations import MutationBatch
-from stele.model.predicates import ScanSpec
+from stele.model.predicates import CellSpec, ScanSpec
 from stele.model.ranges import EVERYTHING, RowRange
 from stele.model.schema import Schema
 from stele.model.schema_changes import alter, forget_removed
@@ -30,6 +31,7 @@ from tests.model.machine_base import (
     TABLES_MAX,
     OpenScan,
     grouped,
+    row_cells,
     step,
 )
 from tests.model.model_table import answer, key_of
@@ -228,13 +230,26 @@ class LayoutRules(WritingRules):
         before = table.durable_txn()
         _, read_at = self.latest(table, start)
         wanted = EVERYTHING if whole else RowRange(start, end)
+        apart = self.apart(number, wanted, before)
         table.truncate(wanted)
         _expect_stale(table, start, self.family(number), read_at)
         floor = max(config.history_floor for config in self.state(number).layout.tablets)
         model.truncate(wanted, floor)
         assert floor > before, "what was read before the truncation can be read again, differently"
-        self.check_too_old(name, before)
+        self.check_too_old(name, before, start)
+        for row, cells in apart.items():
+            found, _ = table.read_row(row, CellSpec(versions=None, at=before))
+            assert row_cells(found) == cells, "a truncation was seen in another tablet"
         return None
+
+    def apart(self, number: int, rows: RowRange, at: int) -> dict[bytes, list[Cell]]:
+        """What rows hold that are in other tablets than some rows."""
+        _, table, _ = self.pick(number)
+        tablets = self.state(number).layout.tablets
+        touched = tablets.overlapping(rows)
+        others = [row for row in ROWS if tablets.find(row) not in touched]
+        spec = CellSpec(versions=None, at=at)
+        return {row: row_cells(table.read_row(row, spec)[0]) for row in others}
 
     @step(
         number=tables,
@@ -307,6 +322,7 @@ class LayoutRules(WritingRules):
             return NOTHING
         name, _, _ = self.pick(number)
         self.finish_scans()
+        self.clock.advance(1)  # of two of one name, the one that was dropped last comes back
         self.backend.drop_table(name)
         self.dropped[name] = self.models.pop(name)
         _expect_no_table(self.backend, name)
@@ -318,9 +334,10 @@ class LayoutRules(WritingRules):
 
     @step(number=tables)
     def undrop_table(self, number: int) -> object:
-        if not self.dropped or len(self.models) >= TABLES_MAX:
+        names = sorted(self.dropped.keys() - self.models.keys())
+        if not names or len(self.models) >= TABLES_MAX:
             return NOTHING
-        name = sorted(self.dropped)[number % len(self.dropped)]
+        name = names[number % len(names)]
         self.backend.undrop_table(name)
         self.models[name] = self.dropped.pop(name)
         return None

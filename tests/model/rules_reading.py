@@ -100,7 +100,8 @@ class ReadingRules(MachineBase):
         lowest = max(self.horizon(table), model.floor)
         if not lowest:
             return NOTHING
-        self.check_too_old(name, lowest - 1)
+        is_forgotten = lowest == self.horizon(table)
+        self.check_too_old(name, lowest - 1, b"r1" if is_forgotten else None)
         self.base(name, lowest)
         return None
 

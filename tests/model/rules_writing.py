@@ -1,4 +1,4 @@
-"""Rules that write: puts, every kind of erasure, batches, conditional writes, commits in flight."""
+"""Rules that write: puts, every kind of erasure, batches, row transactions, commits in flight."""
 
 from __future__ import annotations
 
@@ -210,40 +210,6 @@ class WritingRules(MachineBase):
         batch.erase_column(row, family, b"t")
         batch.put(row, family, b"t", self.value())
         return batch
-
-    @step(number=tables, row=rows, family=families, qualifier=qualifiers, held=st.booleans())
-    def mutate_if(
-        self, number: int, row: bytes, family: str, qualifier: bytes, held: bool
-    ) -> object:
-        """Read, compare, write on condition that the row is still as it was read."""
-        name, table, _ = self.pick(number)
-        if not self.served(number, family):
-            return NOTHING
-        found, read_at = self.latest(table, row)
-        column = [c for c in found if (c.family, c.qualifier) == (family, qualifier)]
-        if bool(column) is not held:
-            return NOTHING
-        batch = MutationBatch()
-        batch.put(row, family, qualifier, self.value())
-        self.commit(name, batch, max_txn=read_at)
-        return None
-
-    @step(number=tables, row=rows, times=st.integers(1, 4))
-    def increment(self, number: int, row: bytes, times: int) -> None:
-        """A counter that several callers raise, each from what it read last, loses nothing."""
-        name, table, _ = self.pick(number)
-        family = self.family(number)
-        batch = MutationBatch()
-        batch.erase_column(row, family, b"n")
-        self.commit(name, batch)
-        for expected in range(1, times + 1):
-            found, read_at = self.latest(table, row)
-            counter = [c.value for c in found if (c.family, c.qualifier) == (family, b"n")]
-            raised = int(counter[0]) + 1 if counter else 1
-            assert raised == expected
-            batch = MutationBatch()
-            batch.put(row, family, b"n", b"%d" % raised)
-            self.commit(name, batch, max_txn=read_at)
 
     @step(number=tables, some=st.lists(rows, min_size=2, max_size=4))
     def commits_in_flight(self, number: int, some: list[bytes]) -> None:

@@ -19,7 +19,9 @@ from hypothesis.stateful import initialize, invariant, run_state_machine_as_test
 from tests.model.check_changes import ChangeChecks
 from tests.model.machine_base import COUNTS
 from tests.model.rules_faults import FaultRules
+from tests.model.rules_handles import HandleRules
 from tests.model.rules_reading import ReadingRules
+from tests.model.rules_updates import UpdateRules
 
 SEED = int(os.environ.get("STELE_MODEL_SEED", "1"))
 EXAMPLES = int(os.environ.get("STELE_MODEL_EXAMPLES", "40"))
@@ -34,7 +36,7 @@ TURNS_MAX = 3
 compactions in the background, and so on the machine."""
 
 
-class EmbeddedMachine(FaultRules, ReadingRules, ChangeChecks):
+class EmbeddedMachine(FaultRules, HandleRules, UpdateRules, ReadingRules, ChangeChecks):
     """All rules together. After every step, a moment of each table is compared with its model."""
 
     @initialize(seed=st.integers(0, 1 << 16))

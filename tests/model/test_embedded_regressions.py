@@ -109,3 +109,53 @@ def test_a_transaction_notices_that_its_row_was_truncated() -> None:
     machine.truncate(number=0, start=ROW, end=None, whole=False)
     assert machine.base("t0", machine.now("t0")) == []
     machine.row_transaction(number=0, row=ROW, stale=False, between="nothing")
+
+
+def test_a_table_that_somebody_kept_is_the_one_that_came_back() -> None:
+    machine = machine_with_a_cell()
+    machine.keep_handle(number=0)
+    machine.flush(number=0)
+    machine.drop_table(number=0, back=True)
+    machine.put(number=0, row=ROW, family="g", qualifier=b"k")
+    machine.use_kept_handle(choice=0, row=ROW)
+    machine.work_through_kept_handle(choice=0, row=ROW, what="compact")
+    machine.work_through_kept_handle(choice=0, row=ROW, what="split")
+    machine.major_compaction(number=0)
+    machine.contents_are_right()
+
+
+def test_a_table_that_somebody_kept_is_not_another_of_its_name() -> None:
+    machine = machine_with_a_cell()
+    machine.keep_handle(number=0)
+    machine.clone(number=0)
+    machine.rename_table(number=0)
+    machine.drop_table(number=1, back=False)
+    machine.use_dropped_handle(choice=0)
+    machine.reuse_name(number=0)
+    machine.use_dropped_handle(choice=0)
+    machine.contents_are_right()
+    assert machine.kept(0, dropped=True) is not None
+
+
+def test_a_scan_does_not_go_on_over_a_drop() -> None:
+    machine = machine_with_a_cell()
+    machine.scan_across_a_drop(number=0, reverse=False)
+
+
+def test_a_condition_that_does_not_hold_is_answered_by_what_is_durable() -> None:
+    machine = machine_with_a_cell()
+    for holds, in_flight, delete in (
+        (False, True, False),
+        (True, True, True),
+        (False, False, False),
+    ):
+        machine.mutate_if(
+            number=0,
+            row=ROW,
+            family="g",
+            qualifier=b"q",
+            holds=holds,
+            in_flight=in_flight,
+            delete=delete,
+        )
+        machine.contents_are_right()

@@ -64,6 +64,9 @@ class Done:
 class ModelScan:
     """``CellStream`` over an answer that is known already."""
 
+    table: ModelTable
+    drops: int
+    """Of the table when it began."""
     txn: int
     rows: list[list[Cell]]
     closed: bool = False
@@ -72,7 +75,10 @@ class ModelScan:
         return self
 
     def __next__(self) -> pa.RecordBatch:
-        if self.closed or not self.rows:
+        if self.closed:
+            raise StopIteration
+        self.table.check(self.drops)
+        if not self.rows:
             raise StopIteration
         part, self.rows = self.rows[:ROWS_PER_BATCH], self.rows[ROWS_PER_BATCH:]
         return cells_to_batch(cell for row in part for cell in row)
@@ -98,9 +104,17 @@ class ModelTable:
     floor: int = 0
     """Reads below are refused: what was there has been truncated."""
     dropped: bool = False
+    drops: int = 0
+    """How often: a scan does not survive one, though the table comes back."""
     requests: dict[tuple[bytes, bytes], tuple[int, int]] = field(default_factory=dict)
     """First row and client of requests that were named: their last number and its txn."""
     open_scans: list[ModelScan] = field(default_factory=list)
+
+    def check(self, drops: int | None = None) -> None:
+        """Refuse calls of a table that was dropped, or whose database is closed."""
+        self.backend.check_open()
+        if self.dropped or drops not in (None, self.drops):
+            raise TableNotFound(f"table {self.name!r} was dropped since it was opened")
 
     def within(self, timeout_us: int) -> ModelTable:
         assert timeout_us >= 0
@@ -114,7 +128,7 @@ class ModelTable:
         identity: tuple[bytes, int] | None = None,
         is_first: bool = False,
     ) -> Done:
-        self.backend.check_open()
+        self.check()
         batch = mutations.to_arrow() if isinstance(mutations, MutationBatch) else mutations
         validate_mutations(batch, self.schema)
         if not batch.num_rows:
@@ -148,13 +162,13 @@ class ModelTable:
         found, txn = self._answer(spec, spec.ranges)
         if spec.reverse:
             found.reverse()
-        scan = ModelScan(txn, found[: spec.limit])
+        scan = ModelScan(self, self.drops, txn, found[: spec.limit])
         self.open_scans = [one for one in self.open_scans if not one.closed] + [scan]
         return scan
 
     def _answer(self, spec: CellSpec, ranges: Sequence[RowRange]) -> tuple[list[list[Cell]], int]:
         """The rows of the answer, each a list of cells; and the txn of the read."""
-        self.backend.check_open()
+        self.check()
         txn = self.backend.clock if spec.at is None else spec.at
         if txn < self.floor:
             raise SnapshotTooOld(f"the history of table {self.name!r} begins at {self.floor}")
@@ -175,9 +189,11 @@ class ModelTable:
         return rows_of(sort_cells(filtered(newest, spec))), txn
 
     def durable_txn(self) -> int:
+        self.check()
         return self.backend.clock
 
     def tablets(self) -> tuple[TabletInfo, ...]:
+        self.check()
         ends = [*self.borders, None]
         return tuple(
             TabletInfo(f"{self.id}.{number}", RowRange(start, end), "active", 1, 0)
@@ -185,31 +201,36 @@ class ModelTable:
         )
 
     def sample_keys(self, count: int) -> Sequence[bytes]:
+        self.check()
         if count < 1:
             raise InvalidArgument(f"a number of samples is at least 1, not {count}")
         rows = sorted({cell.row for cell in self.cells})
         return sorted({rows[len(rows) * i // (count + 1)] for i in range(1, count + 1) if rows})
 
     def split(self, row: bytes) -> None:
+        self.check()
         self.borders = sorted({*self.borders, check_row(row)})
 
     def join(self, row: bytes) -> None:
+        self.check()
         if row not in self.borders:
             raise InvalidArgument(f"no tablet of table {self.name!r} begins at row {row!r}")
         self.borders.remove(row)
 
     def flush(self) -> None:
-        self.backend.check_open()
+        self.check()
 
     def compact(self, rows: RowRange = EVERYTHING) -> None:
         assert rows.start is not None
-        self.backend.check_open()
+        self.check()
 
     def truncate(self, rows: RowRange = EVERYTHING) -> None:
+        self.check()
         self.cells = [cell for cell in self.cells if not rows.contains(cell.row)]
         self.floor = self.backend.next_txn()
 
     def pin(self, at: int | None, ttl_us: int, name: str | None = None) -> ReadPlan:
+        self.check()
         raise Unavailable(f"the model has no files to pin: {at}, {ttl_us}, {name}")
 
     def renew_pin(self, lease: str, ttl_us: int) -> int:
@@ -219,9 +240,11 @@ class ModelTable:
         assert lease
 
     def look_for_changes(self, since: int) -> tuple[int, bool]:
+        self.check()
         return self.durable_txn(), any(cell.txn > since for cell in self.cells)
 
     def pin_changes(self, since: int, until: int | None, ttl_us: int) -> ReadPlan:
+        self.check()
         raise Unavailable(f"the model has no files to pin: {since}, {until}, {ttl_us}")
 
     def begin_import(self, job: str, ttl_us: int) -> ImportTicket:
@@ -262,16 +285,19 @@ class ModelTable:
         raise NotFound(f"no job {job!r}, {token}, {len(units)} units")
 
     def snapshot(self, name: str) -> int:
+        self.check()
         if name in self.snapshot_txns:
             raise AlreadyExists(f"table {self.name!r} has a snapshot {name!r} already")
         self.snapshot_txns[name] = self.backend.next_txn()
         return self.snapshot_txns[name]
 
     def drop_snapshot(self, name: str) -> None:
+        self.check()
         if self.snapshot_txns.pop(name, None) is None:
             raise NotFound(f"table {self.name!r} has no snapshot {name!r}")
 
     def snapshots(self) -> dict[str, int]:
+        self.check()
         return dict(self.snapshot_txns)
 
 
@@ -340,7 +366,9 @@ class ModelBackend:
         return table
 
     def drop_table(self, name: str, *, timeout_us: int = TIMEOUT_US_DEFAULT) -> None:
-        self.table(name).dropped = True
+        table = self.table(name)
+        table.dropped = True
+        table.drops += 1
 
     def undrop_table(self, name: str, *, timeout_us: int = TIMEOUT_US_DEFAULT) -> ModelTable:
         self._check_free(name)
@@ -359,9 +387,17 @@ class ModelBackend:
         return table
 
     def clone_table(
-        self, name: str, new_name: str, *, timeout_us: int = TIMEOUT_US_DEFAULT
+        self,
+        name: str,
+        new_name: str,
+        *,
+        table_id: str | None = None,
+        timeout_us: int = TIMEOUT_US_DEFAULT,
     ) -> ModelTable:
-        source = self.table(name)
+        running = [table for table in self._tables if table.id == table_id and not table.dropped]
+        if table_id is not None and not running:
+            raise TableNotFound(f"table {name!r} was dropped since it was opened")
+        source = running[0] if running else self.table(name)
         clone = self.create_table(new_name, source.schema, source.borders)
         clone.cells, clone.floor = list(source.cells), source.floor
         return clone

@@ -291,33 +291,35 @@ class AsyncTable:
         self._core.handle.check()
         return AsyncTransaction(TransactionCore(self._core, key, timeout), self._workers)
 
-    async def tablets(self) -> tuple[TabletInfo, ...]:
+    async def tablets(self, *, timeout: Timeout = None) -> tuple[TabletInfo, ...]:
         """The tablets, in row order."""
-        return await self._workers.run(self._table.tablets)
+        return await self._workers.run(self._table.tablets, timeout=timeout)
 
-    async def sample_keys(self, count: int = SAMPLES_DEFAULT) -> list[bytes]:
+    async def sample_keys(
+        self, count: int = SAMPLES_DEFAULT, *, timeout: Timeout = None
+    ) -> list[bytes]:
         """Row keys that cut the table into parts of about equal size."""
-        return await self._workers.run(self._table.sample_keys, count)
+        return await self._workers.run(self._table.sample_keys, count, timeout=timeout)
 
-    async def split(self, key: Key) -> None:
+    async def split(self, key: Key, *, timeout: Timeout = None) -> None:
         """Make ``key`` the first row of a tablet."""
-        await self._workers.run(self._table.split, key)
+        await self._workers.run(self._table.split, key, timeout=timeout)
 
-    async def join(self, key: Key) -> None:
+    async def join(self, key: Key, *, timeout: Timeout = None) -> None:
         """Join the tablet that begins at ``key`` with the one before it."""
-        await self._workers.run(self._table.join, key)
+        await self._workers.run(self._table.join, key, timeout=timeout)
 
-    async def flush(self) -> None:
+    async def flush(self, *, timeout: Timeout = None) -> None:
         """Write everything in memory to files."""
-        await self._workers.run(self._table.flush)
+        await self._workers.run(self._table.flush, timeout=timeout)
 
-    async def compact(self, rows: object = None) -> None:
+    async def compact(self, rows: object = None, *, timeout: Timeout = None) -> None:
         """Rewrite the files of all tablets that overlap ``rows``."""
-        await self._workers.run(self._table.compact, rows)
+        await self._workers.run(self._table.compact, rows, timeout=timeout)
 
-    async def truncate(self, rows: object = None) -> None:
+    async def truncate(self, rows: object = None, *, timeout: Timeout = None) -> None:
         """Remove all cells of ``rows``, and their history."""
-        await self._workers.run(self._table.truncate, rows)
+        await self._workers.run(self._table.truncate, rows, timeout=timeout)
 
     async def files(self, *, at: At = None, lease: str = "1h") -> TableFiles:
         """The table's Parquet files for other tools; see ``Table.files``. What is returned is for
@@ -352,21 +354,22 @@ class AsyncTable:
             lease=lease,
         )
 
-    async def snapshot(self, name: str) -> int:
+    async def snapshot(self, name: str, *, timeout: Timeout = None) -> int:
         """Keep the table as it is now readable under ``name``."""
-        return await self._workers.run(self._table.snapshot, name)
+        return await self._workers.run(self._table.snapshot, name, timeout=timeout)
 
-    async def drop_snapshot(self, name: str) -> None:
+    async def drop_snapshot(self, name: str, *, timeout: Timeout = None) -> None:
         """Let go of a snapshot."""
-        await self._workers.run(self._table.drop_snapshot, name)
+        await self._workers.run(self._table.drop_snapshot, name, timeout=timeout)
 
-    async def snapshots(self) -> dict[str, int]:
+    async def snapshots(self, *, timeout: Timeout = None) -> dict[str, int]:
         """Names and txns of the snapshots."""
-        return await self._workers.run(self._table.snapshots)
+        return await self._workers.run(self._table.snapshots, timeout=timeout)
 
-    async def clone(self, new_name: str) -> AsyncTable:
+    async def clone(self, new_name: str, *, timeout: Timeout = None) -> AsyncTable:
         """A writable copy under a new name."""
-        return AsyncTable(await self._workers.run(self._table.clone, new_name), self._workers)
+        clone = await self._workers.run(self._table.clone, new_name, timeout=timeout)
+        return AsyncTable(clone, self._workers)
 
 
 class AsyncDatabase(AsyncClosing):

@@ -108,7 +108,11 @@ class TableBackend(Protocol):
     def schema(self) -> Schema: ...
 
     def within(self, timeout_us: int) -> TableBackend:
-        """The same table for calls that may take so long; a local store is quick by itself."""
+        """The same table for calls that may take so long, here or in another process.
+
+        What is late for changes of tablets and files ends with ``DeadlineExceeded``: of a split, a
+        join, a truncation or a snapshot nothing was done, a flush or compaction goes on by itself.
+        """
 
     def apply(
         self,
@@ -160,7 +164,7 @@ class TableBackend(Protocol):
         """Rewrite all fragments of the tablets that overlap ``rows``, one for each group."""
 
     def truncate(self, rows: RowRange = EVERYTHING) -> None:
-        """Remove all cells of ``rows``, and their history."""
+        """Remove all cells of ``rows``, and the history of the tablets that they are in."""
 
     def pin(self, at: int | None, ttl_us: int, name: str | None = None) -> ReadPlan:
         """Hold the table at a txn (now: ``None``) and say which files it consists of then.
@@ -289,9 +293,18 @@ class Backend(Protocol):
     ) -> TableBackend: ...
 
     def clone_table(
-        self, name: str, new_name: str, *, timeout_us: int = TIMEOUT_US_DEFAULT
+        self,
+        name: str,
+        new_name: str,
+        *,
+        table_id: str | None = None,
+        timeout_us: int = TIMEOUT_US_DEFAULT,
     ) -> TableBackend:
-        """A writable copy that shares all files with the original."""
+        """A writable copy that shares all files with the original.
+
+        With its ``table_id`` the original is meant whatever it is called by now, and no other
+        table that has its name.
+        """
 
     def status(self) -> dict[str, Any]:
         """Memory, log, cache, sessions and workers in numbers."""

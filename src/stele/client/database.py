@@ -135,7 +135,17 @@ class Database(Closing):
             if core is None or core.backend is not backend:
                 core = TableCore(backend, self._world, self._handle)
                 self._cores[backend.id] = core
-        return Table(core, self.clone_table)
+        return Table(core, self._clone)
+
+    def _clone(self, original: TableBackend, new_name: str, timeout: Timeout) -> Table:
+        """A copy of a table that somebody has, whatever it is called by now."""
+        self._handle.check()
+        named = text("the name of a table", new_name)
+        return self._table(
+            self._backend.clone_table(
+                original.name, named, table_id=original.id, timeout_us=timeout_us(timeout)
+            )
+        )
 
     # The whole.
 

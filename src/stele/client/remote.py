@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 from stele.client.backend import TableInfo
 from stele.client.remote_link import RemoteLink
 from stele.client.remote_reads import PointReader
 from stele.client.remote_table import Described, RemoteTable
 from stele.client.remote_writes import WriteQueue
-from stele.client.waiting import TIMEOUT_US_DEFAULT
+from stele.client.waiting import ANSWER_US, TIMEOUT_US_DEFAULT
 from stele.model.operations import Operation
 from stele.model.schema import Schema
 from stele.model.schema_json import schema_from_json, schema_to_json
 from stele.protocol import tables as protocol
 from stele.rpc.service import Req, Resp, Unary
-
-ANSWER_US: Final = 1_000_000
-"""How much longer than its timeout a change of the catalog is waited for: it ends by itself, and
-what it says then is worth hearing."""
 
 
 class RemoteBackend:
@@ -79,10 +75,15 @@ class RemoteBackend:
         return self._known(self._change(protocol.RENAME, request, timeout_us))
 
     def clone_table(
-        self, name: str, new_name: str, *, timeout_us: int = TIMEOUT_US_DEFAULT
+        self,
+        name: str,
+        new_name: str,
+        *,
+        table_id: str | None = None,
+        timeout_us: int = TIMEOUT_US_DEFAULT,
     ) -> RemoteTable:
         """A writable copy."""
-        request = protocol.NewName(name, new_name)
+        request = protocol.NewName(name, new_name, table_id)
         return self._known(self._change(protocol.CLONE, request, timeout_us))
 
     def status(self) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
-from stele.client.waiting import US_PER_SECOND, ClientWorld
+from stele.client.waiting import OPERATION_US_DEFAULT, US_PER_SECOND, ClientWorld
 from stele.errors import DeadlineExceeded, StaleHandle, SteleError, Unavailable
 from stele.protocol.tables import TABLE_LIMITS
 from stele.rpc.backoff_policy import BackoffPolicy
@@ -28,9 +28,6 @@ RECONNECT_US: Final = 2_000_000
 REDIAL: Final = BackoffPolicy(first_us=5_000, last_us=100_000)
 
 LOOK_AGAIN_US: Final = 20_000
-
-OPERATION_US_MAX: Final = 3600 * US_PER_SECOND
-"""What an operator waits for (a compaction, say) may take this long."""
 
 CLOSE_GRACE_S: Final = 1.0
 
@@ -84,7 +81,7 @@ class RemoteLink:
         async def open_stream() -> Stream[Resp]:
             return await self.repeat(
                 lambda channel: channel.stream(method, request, timeout_s=timeout_s),
-                OPERATION_US_MAX if timeout_us is None else timeout_us,
+                OPERATION_US_DEFAULT if timeout_us is None else timeout_us,
             )
 
         return self.thread.run(open_stream())

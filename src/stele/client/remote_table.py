@@ -13,11 +13,11 @@ from typing import Self
 import pyarrow as pa
 
 from stele.client.backend import TabletInfo, Visibility
-from stele.client.remote_link import OPERATION_US_MAX, RemoteLink
+from stele.client.remote_link import RemoteLink
 from stele.client.remote_reads import PointReader
 from stele.client.remote_scan import RemoteScan
 from stele.client.remote_writes import OutgoingWrite, WriteQueue
-from stele.client.waiting import TIMEOUT_US_DEFAULT
+from stele.client.waiting import ANSWER_US, OPERATION_US_DEFAULT, TIMEOUT_US_DEFAULT
 from stele.errors import InvalidCells, SteleError, UnsupportedFormat
 from stele.model.arrow_ipc import decode_ipc, encode_ipc
 from stele.model.cells import CELLS, Cell
@@ -194,11 +194,11 @@ class RemoteTable:
 
     def split(self, row: bytes) -> None:
         """Make ``row`` the first row of a tablet."""
-        self._operate(protocol.SPLIT, protocol.TableRow(self.id, row), repeat=True)
+        self._change(protocol.SPLIT, protocol.TableRow(self.id, row), repeat=True)
 
     def join(self, row: bytes) -> None:
         """Remove the border at ``row``."""
-        self._operate(protocol.JOIN, protocol.TableRow(self.id, row))
+        self._change(protocol.JOIN, protocol.TableRow(self.id, row))
 
     def flush(self) -> None:
         """Write everything in memory to fragments."""
@@ -214,11 +214,11 @@ class RemoteTable:
 
     def snapshot(self, name: str) -> int:
         """Keep the table as it is now under ``name``."""
-        return self._operate(protocol.SNAPSHOT, protocol.SnapshotName(self.id, name)).txn
+        return self._change(protocol.SNAPSHOT, protocol.SnapshotName(self.id, name)).txn
 
     def drop_snapshot(self, name: str) -> None:
         """Let go of a snapshot."""
-        self._operate(protocol.DROP_SNAPSHOT, protocol.SnapshotName(self.id, name))
+        self._change(protocol.DROP_SNAPSHOT, protocol.SnapshotName(self.id, name))
 
     def snapshots(self) -> dict[str, int]:
         """Names and txns."""
@@ -332,9 +332,18 @@ class RemoteTable:
         """A look, which may be taken twice."""
         return self.link.call(method, request, self._point_us(), repeat=True).message
 
+    def _change(self, method: Unary[Req, Resp], request: Req, *, repeat: bool = False) -> Resp:
+        """Something that waits for others there, and once only unless ``repeat``.
+
+        The owner gives up by itself when the time is over, and says what became of it.
+        """
+        wait_us = self._point_us() + ANSWER_US
+        return self.link.call(method, request, wait_us, repeat=repeat).message
+
     def _operate(self, method: Unary[Req, Resp], request: Req, *, repeat: bool = False) -> Resp:
-        """Something that may take long, and once only unless ``repeat``."""
-        return self.link.call(method, request, OPERATION_US_MAX, repeat=repeat).message
+        """The same, for what may take long."""
+        timeout_us = OPERATION_US_DEFAULT if self.timeout_us is None else self.timeout_us
+        return self.link.call(method, request, timeout_us + ANSWER_US, repeat=repeat).message
 
     def _notice(self, schema_version: int) -> None:
         """An answer was given under this version of the schema: is it the one we know?"""

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from stele.client.backend import TabletInfo
+from stele.client.backend import TableBackend, TabletInfo
 from stele.client.batch import Batch
 from stele.client.bulk import InputShape, write
 from stele.client.changes import Changes, table_changes
@@ -50,9 +50,11 @@ class Table:
     >>> db.close()
     """
 
-    def __init__(self, core: TableCore, clone_table: Callable[[str, str], Table]) -> None:
+    def __init__(
+        self, core: TableCore, clone: Callable[[TableBackend, str, Timeout], Table]
+    ) -> None:
         self.core = core
-        self._clone_table = clone_table
+        self._clone = clone
 
     @property
     def name(self) -> str:
@@ -285,42 +287,43 @@ class Table:
         self.core.handle.check()
         return Transaction(self.core, key, timeout)
 
-    # Tablets and files.
+    # Tablets and files. Changes of them wait for each other, ``timeout`` at most: unless given an
+    # hour for those that rewrite files, a minute for others. Late is ``DeadlineExceeded``.
 
-    def tablets(self) -> tuple[TabletInfo, ...]:
+    def tablets(self, *, timeout: Timeout = None) -> tuple[TabletInfo, ...]:
         """The tablets, in row order."""
-        self.core.handle.check()
-        return self.core.backend.tablets()
+        return self.core.bounded(timeout).tablets()
 
-    def sample_keys(self, count: int = SAMPLES_DEFAULT) -> list[bytes]:
+    def sample_keys(self, count: int = SAMPLES_DEFAULT, *, timeout: Timeout = None) -> list[bytes]:
         """Row keys that cut the table into parts of about equal size."""
-        self.core.handle.check()
-        return list(self.core.backend.sample_keys(number("count", count)))
+        return list(self.core.bounded(timeout).sample_keys(number("count", count)))
 
-    def split(self, key: Key) -> None:
+    def split(self, key: Key, *, timeout: Timeout = None) -> None:
         """Make ``key`` the first row of a tablet."""
-        self.core.handle.check()
-        self.core.backend.split(self.core.encoder.border(key))
+        self.core.bounded(timeout).split(self.core.encoder.border(key))
 
-    def join(self, key: Key) -> None:
+    def join(self, key: Key, *, timeout: Timeout = None) -> None:
         """Join the tablet that begins at ``key`` with the one before it."""
-        self.core.handle.check()
-        self.core.backend.join(self.core.encoder.border(key))
+        self.core.bounded(timeout).join(self.core.encoder.border(key))
 
-    def flush(self) -> None:
-        """Write everything in memory to files."""
-        self.core.handle.check()
-        self.core.backend.flush()
+    def flush(self, *, timeout: Timeout = None) -> None:
+        """Write everything in memory to files. After ``timeout`` it goes on by itself."""
+        self.core.bounded(timeout).flush()
 
-    def compact(self, rows: object = None) -> None:
-        """Rewrite the files of all tablets that overlap ``rows``, one for each group."""
-        self.core.handle.check()
-        self.core.backend.compact(self.core.encoder.range(rows))
+    def compact(self, rows: object = None, *, timeout: Timeout = None) -> None:
+        """Rewrite the files of all tablets that overlap ``rows``, one for each group.
 
-    def truncate(self, rows: object = None) -> None:
-        """Remove all cells of ``rows``, or of the table, and their history."""
-        self.core.handle.check()
-        self.core.backend.truncate(self.core.encoder.range(rows))
+        After ``timeout`` the one that has begun goes on by itself, and no other is begun.
+        """
+        self.core.bounded(timeout).compact(self.core.encoder.range(rows))
+
+    def truncate(self, rows: object = None, *, timeout: Timeout = None) -> None:
+        """Remove all cells of ``rows``, or of the table, and their history.
+
+        The tablets that ``rows`` are in cannot be read in the past any more, snapshots or not; to
+        keep the past of other rows, :meth:`split` at the borders first.
+        """
+        self.core.bounded(timeout).truncate(self.core.encoder.range(rows))
 
     def files(self, *, at: At = None, lease: str = "1h") -> TableFiles:
         """The table's Parquet files as of now, or of ``at``, for DuckDB, Polars and others.
@@ -354,24 +357,21 @@ class Table:
 
     # Snapshots.
 
-    def snapshot(self, name: str) -> int:
+    def snapshot(self, name: str, *, timeout: Timeout = None) -> int:
         """Keep the table as it is now readable under ``name`` (``at=name``); its txn."""
-        self.core.handle.check()
-        return self.core.backend.snapshot(text("the name of a snapshot", name))
+        return self.core.bounded(timeout).snapshot(text("the name of a snapshot", name))
 
-    def drop_snapshot(self, name: str) -> None:
+    def drop_snapshot(self, name: str, *, timeout: Timeout = None) -> None:
         """Let go of a snapshot."""
-        self.core.handle.check()
-        self.core.backend.drop_snapshot(name)
+        self.core.bounded(timeout).drop_snapshot(name)
 
-    def snapshots(self) -> dict[str, int]:
+    def snapshots(self, *, timeout: Timeout = None) -> dict[str, int]:
         """Names and txns of the snapshots."""
-        self.core.handle.check()
-        return self.core.backend.snapshots()
+        return self.core.bounded(timeout).snapshots()
 
-    def clone(self, new_name: str) -> Table:
+    def clone(self, new_name: str, *, timeout: Timeout = None) -> Table:
         """A writable copy under a new name, which shares all files with this table."""
-        return self._clone_table(self.name, new_name)
+        return self._clone(self.core.backend, new_name, timeout)
 
 
 def fields_of(spec: CellSpec) -> dict[str, Any]:

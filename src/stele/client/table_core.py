@@ -20,7 +20,7 @@ from stele.client.encoder import Columns, Encoder, Key, Values
 from stele.client.handle import Handle
 from stele.client.row_locks import RowLocks
 from stele.client.times import At, Moment, TimeRange, read_txn, time_bounds
-from stele.client.waiting import RETRIED, ClientWorld, Deadline, Timeout
+from stele.client.waiting import RETRIED, ClientWorld, Deadline, Timeout, timeout_us
 from stele.errors import InvalidArgument, SnapshotTooOld, StaleRow
 from stele.model.columns import ColumnSelection
 from stele.model.filters import Filter
@@ -112,6 +112,11 @@ class TableCore:
         """Hand a commit to the store, once."""
         self.handle.check()
         return self.timely(deadline).apply(mutations, max_txn=max_txn)
+
+    def bounded(self, timeout: Timeout) -> TableBackend:
+        """The table, for one call of its tablets and files; without a timeout with its default."""
+        self.handle.check()
+        return self.backend if timeout is None else self.backend.within(timeout_us(timeout))
 
     def timely(self, deadline: Deadline) -> TableBackend:
         """The table, for a call that has to end by then."""

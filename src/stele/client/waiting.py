@@ -26,6 +26,13 @@ TIMEOUT_US_DEFAULT = 60_000_000
 
 US_PER_SECOND = 1_000_000
 
+OPERATION_US_DEFAULT = 3_600 * US_PER_SECOND
+"""For what rewrites a table's files, unless it is told: a compaction may take this long."""
+
+ANSWER_US = 1_000_000
+"""How much longer than its timeout a call to another process is waited for, if it ends by itself
+there: what it says then is worth hearing."""
+
 RETRIED = (Throttled, TransientIoError)
 """What a call that is refused so may simply try again: nothing of it has happened."""
 

@@ -18,6 +18,7 @@ from stele.cluster.collector import Collector
 from stele.cluster.embedded_table import EmbeddedTable
 from stele.cluster.file_jobs import FileJobs
 from stele.cluster.store import Store
+from stele.cluster.table_reads import TableReads
 from stele.cluster.turns import CatalogLock, Turn
 from stele.coordination.records import TableRecord
 from stele.coordination.records import TableState as CatalogState
@@ -90,6 +91,7 @@ class EmbeddedBackend:
         self.store = store
         self._during = store.operations.during
         self.reads = ActiveReads(store.world.clock)
+        self.reading = TableReads(store.user, store.coordination, self.reads)
         self._numbers = itertools.count(1)
         self._catalog = CatalogLock(store.world.clock)
         self._catalog_changes = self._catalog.held
@@ -197,7 +199,7 @@ class EmbeddedBackend:
         turn = self._turn(timeout_us)
         with self._catalog_changes(turn):
             record = self._record(name)
-            table = self.table(name)
+            table, state = self.table(name), self.store.user.table(record.id)
             if schema.version <= table.schema.version:
                 raise Conflict(
                     f"the new schema of {name!r} has version {schema.version}, the table is at "
@@ -212,11 +214,11 @@ class EmbeddedBackend:
             detail = f"schema version {schema.version}"
             with (
                 self._during(kind, name, detail=detail),
-                self.jobs.layout_changes(self.store.user.table(record.id), turn),
+                self.jobs.layout_changes(state, turn),
             ):
                 self.store.coordination.replace_table(new, record.schema_version)
                 try:
-                    table.change(Regroup(groups), schema)
+                    self.store.user.change_and_wait(state, Regroup(groups), schema=schema)
                 except NOTHING_WAS_SAVED:
                     # Take the schema back. If that fails too, the catalog is one version ahead,
                     # until the change is asked for again or a restart carries it out.
@@ -314,15 +316,20 @@ class EmbeddedBackend:
             return self.table(new_name)
 
     def clone_table(
-        self, name: str, new_name: str, *, timeout_us: int = TIMEOUT_US_DEFAULT
+        self,
+        name: str,
+        new_name: str,
+        *,
+        table_id: str | None = None,
+        timeout_us: int = TIMEOUT_US_DEFAULT,
     ) -> EmbeddedTable:
         self.check_open()
         _check_name(new_name)
         turn = self._turn(timeout_us)
         clones = self._during(OperationKind.CLONE, name, detail=f"as {new_name}")
         with clones, self._catalog_changes(turn):
+            state = self.store.user.table(self._record(name, table_id).id)
             self._check_free(new_name)
-            state = self.store.user.table(self._record(name).id)
             self.jobs.flush_all(state, turn)
             # Nothing replaces a file of the source before the clone refers to it as well.
             with self.jobs.layout_changes(state, turn):
@@ -346,11 +353,13 @@ class EmbeddedBackend:
         self.store.coordination.advance_horizon(table, horizon)
         return self._add(table, new_name, layout.schema, configs)
 
-    def _record(self, name: str) -> TableRecord:
+    def _record(self, name: str, table_id: str | None = None) -> TableRecord:
         running = self.store.running_tables()
         for record in running:
-            if record.name == name:
+            if record.name == name if table_id is None else record.id == table_id:
                 return record
+        if table_id is not None:
+            raise TableNotFound(f"table {name!r} was dropped since it was opened")
         near = difflib.get_close_matches(name, [record.name for record in running], 3)
         hint = f"; did you mean {', '.join(map(repr, near))}?" if near else ""
         raise TableNotFound(f"there is no table {name!r}{hint}")
@@ -386,7 +395,6 @@ class EmbeddedBackend:
     def importing(self, state: TableState) -> Iterator[Imports]:
         """Alone with a table's catalog entry and layout, while an import is decided."""
         with self._catalog_changes(), self.jobs.layout_changes(state):
-            self.store.user.table(state.id)  # it may have been dropped while we waited
             yield self.imports
 
     def _tidy(self) -> None:
@@ -398,7 +406,8 @@ class EmbeddedBackend:
         """End the jobs that nobody renewed, and what a failure has left of others."""
         for state in self.store.user.tables():
             if self.imports.has_work(state):
-                with self.jobs.layout_changes(state):
+                # One that was dropped meanwhile is settled when it comes back.
+                with suppress(TableNotFound), self.jobs.layout_changes(state):
                     self.imports.settle(state)
 
     # The whole.

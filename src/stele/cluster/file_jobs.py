@@ -44,6 +44,7 @@ class FileJobs:
             with engine.lock, self._in_line(state, place):
                 why = f"table {state.name!r} has been busy with its files"
                 turn.wait_for(engine.work_ended, is_free, why)
+                state.check_served()  # it may have been dropped while we waited
                 has_begun = state.changing_layout = True
             yield
         finally:
@@ -70,13 +71,14 @@ class FileJobs:
         engine = self._engine
         target = engine.committed_txn
         if target > engine.durable_txn:
-            engine.advance_clock().wait()
+            engine.advance_clock().wait(None if turn is None else turn.left_us)
         while (oldest := state.memory.oldest_txn) is not None and oldest <= target:
             self.flush(state, turn)
 
     def flush(self, state: TableState, turn: Turn | None = None) -> None:
         """Flush a table and return when it is done; another flush that ends is as good."""
         self._run(
+            "a flush",
             state,
             lambda ended: self._maintenance.flush(state, ended),
             lambda: state.keeps_flushes_away,
@@ -84,17 +86,25 @@ class FileJobs:
         )
 
     def compact(
-        self, state: TableState, config: TabletConfig, group: str, inputs: tuple[Reference, ...]
+        self,
+        state: TableState,
+        config: TabletConfig,
+        group: str,
+        inputs: tuple[Reference, ...],
+        turn: Turn | None = None,
     ) -> None:
         """Compact references of a tablet and return when it is done."""
         self._run(
+            "a compaction",
             state,
             lambda ended: self._maintenance.compact(state, config, group, inputs, ended),
             lambda: state.keeps_compactions_away(config.id),
+            turn,
         )
 
     def _run(
         self,
+        what: str,
         state: TableState,
         start: Callable[[Ended], bool],
         busy: Callable[[], bool],
@@ -119,7 +129,7 @@ class FileJobs:
         if begun() or self._start_when_free(state, begun, busy, turn):
             if not over.wait(None if turn is None else turn.left_s):
                 assert turn is not None
-                raise turn.late("a flush has been under way")
+                raise turn.late(f"{what} has been under way")
             if errors[0] is not None:
                 raise errors[0]
 
@@ -143,6 +153,7 @@ class FileJobs:
                     engine.work_ended.wait_for(is_free)
                 else:
                     turn.wait_for(engine.work_ended, is_free, "its files have been busy")
+                state.check_served()  # it may have been dropped while we waited
             return start()
         finally:
             with Uninterrupted(), engine.lock:

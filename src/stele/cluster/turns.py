@@ -19,15 +19,27 @@ from stele.errors import DeadlineExceeded
 class Turn:
     """That of one call, which begins now."""
 
-    def __init__(self, clock: Clock, timeout_us: int = TIMEOUT_US_DEFAULT) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        timeout_us: int = TIMEOUT_US_DEFAULT,
+        outcome: str = "nothing was changed",
+    ) -> None:
+        """``outcome`` is what became of a call that is late."""
         self._clock = clock
         self._timeout_us = timeout_us
+        self._outcome = outcome
         self._ends_us = clock.monotonic_us() + timeout_us
 
     @property
-    def left_s(self) -> float:
+    def left_us(self) -> int:
         """What is left, at least 0."""
-        return max(0, self._ends_us - self._clock.monotonic_us()) / US_PER_SECOND
+        return max(0, self._ends_us - self._clock.monotonic_us())
+
+    @property
+    def left_s(self) -> float:
+        """The same in seconds."""
+        return self.left_us / US_PER_SECOND
 
     def acquire(self, lock: threading.RLock | threading.Lock, what: str) -> None:
         """Take a lock that ``what`` may hold for long."""
@@ -44,7 +56,7 @@ class Turn:
     def late(self, what: str) -> DeadlineExceeded:
         """The error of a call whose time is over."""
         timeout_s = self._timeout_us / US_PER_SECOND
-        return DeadlineExceeded(f"{what} for {timeout_s:g} s: nothing was changed")
+        return DeadlineExceeded(f"{what} for {timeout_s:g} s: {self._outcome}")
 
 
 class CatalogLock:

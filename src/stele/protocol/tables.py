@@ -84,10 +84,14 @@ class NewSchema(msgspec.Struct, frozen=True):
 
 
 class NewName(msgspec.Struct, frozen=True):
-    """A table and the name that it, or its copy, is to have."""
+    """A table and the name that it, or its copy, is to have.
+
+    With a ``table`` (only for a copy) the table of this id is meant, whatever it is called.
+    """
 
     name: str
     new_name: str
+    table: str | None = None
 
 
 class StoreStatus(msgspec.Struct, frozen=True):

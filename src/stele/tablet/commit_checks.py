@@ -14,6 +14,7 @@ from stele.tablet.table_state import TableState
 
 def writable(state: TableState, request: Request) -> tuple[TabletConfig, ...]:
     """The tablets that a request goes to; raises if a row of it is in none of ours."""
+    state.check_served()
     if not state.takes_writes:
         raise TableNotFound(f"table {state.name!r} is being dropped")
     tablets = state.layout.tablets

@@ -74,7 +74,7 @@ class Compaction:
     def start(self) -> bool:
         """Begin, unless the tablet is being compacted or is changing, or has changed."""
         with self.engine.lock:
-            if self.state.keeps_compactions_away(self.config.id):
+            if not self.state.is_served or self.state.keeps_compactions_away(self.config.id):
                 return False
             current = self.state.layout.tablets.find(self.config.rows.start)
             if current is None or not set(self.inputs) <= set(current.references):

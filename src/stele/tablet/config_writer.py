@@ -42,7 +42,8 @@ NOTHING_WAS_SAVED = (OutOfSpace, Throttled, InvalidArgument)
 class Change:
     """A change on its way."""
 
-    table: str
+    configs: Callable[[], Configs]
+    """The newest ones of its table; raises if that is not served any more."""
     change: ConfigChange
     publish: Callable[[ConfigEdit], None]
     """Shows the edit to readers; called once it is durable, before ``done``."""
@@ -52,9 +53,8 @@ class Change:
 class ConfigWriter:
     """Takes changes from any thread; callbacks run in the thread that finished the save."""
 
-    def __init__(self, store: ConfigStore, configs_of: Callable[[str], Configs]):
+    def __init__(self, store: ConfigStore):
         self._store = store
-        self._configs_of = configs_of
         self._lock = threading.Lock()
         self._queue: deque[Change] = deque()
         self._busy = False
@@ -97,7 +97,7 @@ class ConfigWriter:
     def _start(self, change: Change) -> bool:
         """Begin a change. Returns whether its save is still under way, to go on by itself."""
         try:
-            configs = self._configs_of(change.table)
+            configs = change.configs()
             outcome = change.change.apply(configs)
         except SteleError as error:  # the table is gone, or what is asked for cannot be
             change.done(error)

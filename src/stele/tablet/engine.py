@@ -30,7 +30,7 @@ from stele.storage.log_parts import Commit, clock_commit
 from stele.storage.log_seal import seal_fence
 from stele.storage.log_sequencer import Sequencer
 from stele.storage.log_writer import LogWriter
-from stele.tablet.changes import ConfigChange, Refused, TruncateRows
+from stele.tablet.changes import ConfigChange, RaiseFloor, Refused, TruncateRows
 from stele.tablet.commit_checks import check_conflicts, remember, writable
 from stele.tablet.commits import Request, prepare
 from stele.tablet.config import ConfigEdit, TabletConfig, by_id
@@ -85,7 +85,7 @@ class Engine:
         self.events = TabletEvents()
         self.operations = operations or OperationLog(world.clock)
         self.fragments = FragmentStore(world.files, session, BlockCache(options.cache_bytes))
-        self.config_writer = ConfigWriter(configs, self._configs_of)
+        self.config_writer = ConfigWriter(configs)
         self.in_memory = InMemoryGroups(self.fragments, world.tasks)
         self.retries = Retries(self.fragments)
         self.failure: SteleError | None = None
@@ -141,6 +141,7 @@ class Engine:
         with self.lock:
             state = self._tables.pop(table, None)
             if state is not None:
+                state.is_served = False
                 self._memory_bytes -= state.counted_bytes
         self.in_memory.gone(table)
 
@@ -150,16 +151,13 @@ class Engine:
         except KeyError:
             raise TableNotFound(f"table {table} is not served here") from None
 
-    def serves(self, state: TableState) -> bool:
-        """Whether a table is still served, and not another of its name."""
-        return self._tables.get(state.id) is state
+    def newest(self, state: TableState) -> TableState:
+        """The same table as it is served now, if it was dropped and brought back since."""
+        return self._tables.get(state.id, state)
 
     def tables(self) -> list[TableState]:
         with self.lock:
             return list(self._tables.values())
-
-    def _configs_of(self, table: str) -> Mapping[str, TabletConfig]:
-        return by_id(self.table(table).layout.tablets)
 
     # Time.
 
@@ -226,7 +224,21 @@ class Engine:
         with the txn it had then. ``is_first`` says that it was never sent before, so that nobody
         need look, unless a repetition of it has come already.
         """
-        state = self.table(table)
+        return self.apply_to(
+            self.table(table), mutations, max_txn, identity, is_first, trusted=trusted
+        )
+
+    def apply_to(
+        self,
+        state: TableState,
+        mutations: MutationBatch | pa.RecordBatch,
+        max_txn: int | None = None,
+        identity: tuple[bytes, int] | None = None,
+        is_first: bool = False,
+        *,
+        trusted: bool = False,
+    ) -> PendingCommit | KnownCommit:
+        """The same, for who has the table: ``TableNotFound`` if it was dropped since."""
         if identity is None:
             request = prepare(mutations, state.layout.families, trusted=trusted)
             return self._commit(state, request, max_txn)
@@ -352,18 +364,28 @@ class Engine:
         schema: Schema | None = None,
         shown: Callable[[], None] = lambda: None,
     ) -> None:
-        """Save a change and show it; ``shown`` runs with it, under the lock."""
+        """Save a change and show it; ``shown`` runs with it, under the lock.
+
+        A table that was dropped is changed by nobody, also when it has come back since: its
+        tablets are then those of another state.
+        """
+
+        def configs() -> Mapping[str, TabletConfig]:
+            state.check_served()
+            return by_id(state.layout.tablets)
 
         def publish(edit: ConfigEdit) -> None:
             with self.lock:
                 if isinstance(change, TruncateRows):  # before anybody sees that rows are gone
-                    state.history_floor = self._sequencer.committed + 1
+                    state.truncations.note(change.rows, self._sequencer.committed + 1)
                 events = state.publish(edit, schema)
+                if isinstance(change, RaiseFloor):
+                    state.truncations.saved(change.rows, change.txn)
                 shown()
             self.in_memory.shown(state.id, state.layout)
             self.events.dispatch(events)
 
-        self.config_writer.submit(Change(state.id, change, publish, done))
+        self.config_writer.submit(Change(configs, change, publish, done))
 
     def change_and_wait(
         self,

@@ -155,7 +155,7 @@ class ExternalCompactions:
         ``Conflict`` if the job has ended: its files may be gone.
         """
         with self.undisturbed():
-            self.engine.table(state.id)  # it may have been dropped meanwhile
+            state.check_served()  # it may have been dropped meanwhile
             self._check_running(state, job, token)
             with self.engine.operations.during(
                 OperationKind.COMPACTION, state.name, detail=f"job {job}"

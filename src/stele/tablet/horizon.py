@@ -26,3 +26,13 @@ def check_readable(table: str, txn: int, horizon: int) -> None:
             f"table {table!r} cannot be read at {txn}: its history begins at {horizon}; "
             f"read later, or keep more with a longer `history` in its schema or a snapshot"
         )
+
+
+def check_floor(table: str, txn: int, floor: int) -> None:
+    """Refuse a read of rows as they were before their tablet was truncated, in part or whole."""
+    if txn < floor:
+        raise SnapshotTooOld(
+            f"table {table!r} cannot be read at {txn}: rows of a tablet that is asked for were "
+            f"truncated, and with them went the history of that tablet before {floor}, whatever "
+            f"snapshots there are; other tablets keep theirs"
+        )

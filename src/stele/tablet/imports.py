@@ -29,6 +29,7 @@ from stele.env.failpoints import declare, failpoint
 from stele.errors import Conflict, InvalidArgument, NotFound, SteleError
 from stele.model.cells import ROW_ERASURE_FAMILY
 from stele.model.operations import OperationKind
+from stele.model.ranges import EVERYTHING
 from stele.storage.fragment_format import FragmentInfo
 from stele.storage.import_files import RESTORE_JOB, ImportTicket, check_job, token_of
 from stele.storage.references import IMPORT_TXN, Reference, References
@@ -218,12 +219,17 @@ class Imports:
         engine = self._engine
         if record.replaces:
             with engine.lock:  # before anybody can read the past without what was there then
-                state.history_floor = max(state.history_floor, record.txn)
+                state.truncations.note(EVERYTHING, record.txn)
+
+        def shown() -> None:
+            state.truncations.saved(EVERYTHING, record.txn)
+            import_shown(engine, state)
+
         try:
             engine.change_and_wait(
                 state,
                 EndImport(record.name, record.txn, record.replaces),
-                shown=lambda: import_shown(engine, state),
+                shown=shown,
             )
         except SteleError as error:
             import_stuck(self._engine, state, error)

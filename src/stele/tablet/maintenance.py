@@ -293,7 +293,7 @@ class Maintenance:
 
     def _look_at(self, state: TableState, first_row: bytes) -> None:
         config = state.layout.tablets.find(first_row)
-        if config is None or not self.engine.serves(state):
+        if config is None or not state.is_served:
             return
         if state.changing_layout or state.line.layout_is_next:
             with self._idle:
@@ -389,7 +389,7 @@ class Maintenance:
 
     def _change_layout(self, state: TableState, change: SplitTablet | JoinTablets) -> bool:
         with self.engine.lock:
-            if state.changing_layout or state.line.layout_is_next:
+            if state.changing_layout or state.line.layout_is_next or not state.is_served:
                 return False
             state.changing_layout = True
         self._begin()

@@ -82,7 +82,7 @@ class NumberedWrites:
                 validate_mutations(mutations, state.layout.schema, order_check=first_disorder)
             record = writer_record(write, self._now_us())
             traced = insert_record(mutations, record)
-            txn = self._engine.apply(state.id, traced, trusted=True).wait()
+            txn = self._engine.apply_to(state, traced, trusted=True).wait()
             failpoint(AFTER_APPLY)
             return txn
 

@@ -35,7 +35,7 @@ from stele.storage.references import Reference, References, file_references, res
 from stele.tablet.config import TabletConfig
 from stele.tablet.engine import Engine
 from stele.tablet.fragment_store import FragmentStore, PendingFiles
-from stele.tablet.horizon import check_readable
+from stele.tablet.horizon import check_floor
 from stele.tablet.import_gate import await_import
 from stele.tablet.table_state import TableState
 from stele.tablet.tablet_sizes import row_samples
@@ -112,8 +112,7 @@ class Pins:
 
     def history_of(self, state: TableState) -> int:
         """Where the history of a table begins."""
-        floors = (config.history_floor for config in state.layout.tablets)
-        return max(self._coordination.horizon(state.id), state.history_floor, *floors)
+        return max(self._coordination.horizon(state.id), state.floor_max)
 
     def _pin(
         self,
@@ -161,7 +160,7 @@ class Pins:
         if not configs:
             raise TableNotFound(f"table {state.name!r} is being dropped")
         floor = max(config.history_floor for config in configs)
-        check_readable(state.name, lease.txn, floor)
+        check_floor(state.name, lease.txn, floor)
         fragments = self._engine.fragments
         with fragments.writing() as files:
             tail = spill(files, state.id, schema, blocks or ())

@@ -49,8 +49,9 @@ from stele.tablet.table_state import TableState, TableView
 FOLLOWING_MODES = frozenset({"isolated", "latest"})
 """Those that look for newer commits after each batch."""
 
-Views = Callable[[], tuple[TableView, int]]
-"""Gives what is to be read from now on: a view of the table, and the txn to read it at."""
+Views = Callable[[Iterable[RowRange]], tuple[TableView, int]]
+"""Gives what is to be read of some rows from now on: a view of the table, and the txn to read it
+at."""
 
 
 def _nothing() -> None:
@@ -92,6 +93,7 @@ class TableScan:
         if self._closed:
             raise StopIteration
         try:
+            self._course.state.check_served()  # T53
             self._before_batch()
             return next(self._batches)
         except BaseException:
@@ -130,7 +132,7 @@ class _Course:
         self._engine = engine
         self._spec = spec
         self._views = views
-        self._view, self.txn = views()
+        self._view, self.txn = views(spec.ranges)
         self._rows_left = spec.limit
         self._follows = spec.mode in FOLLOWING_MODES
         self._takes_all = spec == ScanSpec(
@@ -198,10 +200,11 @@ class _Course:
         newer layout that does without it.
         """
         while True:
-            self._view, self.txn = self._views()
+            self._view, self.txn = self._views((rows,))
             try:
                 return self._streams(self._view, rows)
             except NotFound as error:
+                self.state.check_served()
                 if self.state.layout is self._view.layout:
                     raise missing_file(self.state.name, error) from error
 

@@ -11,12 +11,14 @@ The engine's lock guards everything that changes here. Readers take a :class:`Ta
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import InitVar, dataclass, field
 from functools import cached_property
 
-from stele.errors import SteleError
+from stele.errors import SteleError, TableNotFound
 from stele.model.cells import TIMESTAMP_MAX
 from stele.model.column_set import ColumnSet
+from stele.model.ranges import RowRange
 from stele.model.schema import Schema
 from stele.storage.memory_table import MemoryTable, MemoryVersion
 from stele.tablet.commit_ring import CommitRing
@@ -25,7 +27,11 @@ from stele.tablet.events import FragmentsReplaced, RowRangeChanged, TabletEventN
 from stele.tablet.families import FamilyNames
 from stele.tablet.fragment_graph import FragmentGraph
 from stele.tablet.range_map import RangeMap
+from stele.tablet.truncations import Truncations
 from stele.tablet.waiting_line import WaitingLine
+
+Ranges = Callable[[], Iterable[RowRange]]
+"""The rows that somebody reads; asked only where it matters which they are."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +69,11 @@ class TableLayout:
         counts = (Counter(ref.columns for ref in config.references) for config in self.tablets)
         return max((max(count.values(), default=0) for count in counts), default=0)
 
+    @cached_property
+    def floor_max(self) -> int:
+        """The highest floor of history of any tablet."""
+        return max((config.history_floor for config in self.tablets), default=0)
+
     @property
     def graph(self) -> FragmentGraph:
         """Which tablets refer to which files. Made anew for each question, which are rare."""
@@ -90,8 +101,8 @@ class TableState:
         self.rings = {config.id: CommitRing(clock) for config in layout.tablets}
         self.last_txn = clock
         """Of the last commit."""
-        self.history_floor = 0
-        """Reads below are refused: rows were truncated, and configs may not say so yet."""
+        self.truncations = Truncations()
+        """Reads below them are refused, though configs may not say so yet."""
         self.stable_txn = clock
         """Everything at or below is in fragments whose configs are saved."""
         self.flushing = False
@@ -102,6 +113,8 @@ class TableState:
         """Since memory was last merged: nobody else needs it to be in few runs."""
         self.compacting: set[str] = set()
         """Tablets with a compaction under way."""
+        self.is_served = True
+        """False once the table was dropped. If it comes back, that is another state."""
         self.takes_writes = True
         """False while the table is being dropped: what comes later must not be acknowledged."""
         self.changing_layout = False
@@ -112,6 +125,11 @@ class TableState:
         """Of an import that is being decided: reads at or above it wait for the outcome."""
         self.undecided_why: SteleError | None = None
         """Why the outcome cannot be shown now: reads that would wait are told so."""
+
+    def check_served(self) -> None:
+        """Refuse to go on with a table that was dropped: what is here may be out of date."""
+        if not self.is_served:
+            raise TableNotFound(f"table {self.name!r} was dropped since it was opened")
 
     @property
     def keeps_flushes_away(self) -> bool:
@@ -136,6 +154,26 @@ class TableState:
         """
         waiting = (self.memory.oldest_txn, self.undecided_txn)
         return min((txn - 1 for txn in waiting if txn is not None), default=TIMESTAMP_MAX)
+
+    @property
+    def floor_max(self) -> int:
+        """Below it some row cannot be read any more, because rows were truncated."""
+        noted = self.truncations.floor_max  # first: what goes from here is in the layout by then
+        return max(noted, self.layout.floor_max)
+
+    def floor_over(self, txn: int, ranges: Ranges) -> int:
+        """Where the history of some rows begins, if that is above a txn; 0 if it is not.
+
+        Ask after a view was taken, which may show less than there was. Takes no lock.
+        """
+        if txn >= self.floor_max:
+            return 0
+        wanted = tuple(ranges())
+        noted = self.truncations.floor_of(wanted)  # first, as above
+        tablets = self.layout.tablets
+        floors = (config.history_floor for rows in wanted for config in tablets.overlapping(rows))
+        floor = max(noted, *floors, 0)
+        return floor if txn < floor else 0
 
     def view(self, *, for_a_read: bool = True) -> TableView:
         """A layout and a memory that belong together. Takes no lock."""

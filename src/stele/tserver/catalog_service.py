@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 
 from stele.client.aio_waiting import Workers
 from stele.client.backend import Backend, TableBackend
-from stele.client.remote import ANSWER_US
-from stele.client.waiting import TIMEOUT_US_DEFAULT, US_PER_SECOND
 from stele.model.schema_json import schema_from_json, schema_to_json
 from stele.protocol import tables as protocol
 from stele.rpc.service import Binding, Context
+from stele.tserver.deadlines import left_us
 from stele.tserver.served_tables import ServedTables
 
 
@@ -61,10 +59,10 @@ class CatalogMethods:
         self, context: Context, request: protocol.NewSchema
     ) -> protocol.TableDescription:
         schema = schema_from_json(request.schema)
-        left_us = _left_us(context)
+        wait_us = left_us(context)
         return await self._described(
             lambda: self._backend.create_table(
-                request.name, schema, request.splits, timeout_us=left_us
+                request.name, schema, request.splits, timeout_us=wait_us
             )
         )
 
@@ -72,38 +70,40 @@ class CatalogMethods:
         self, context: Context, request: protocol.NewSchema
     ) -> protocol.TableDescription:
         schema = schema_from_json(request.schema)
-        left_us = _left_us(context)
+        wait_us = left_us(context)
         return await self._described(
-            lambda: self._backend.alter_table(request.name, schema, timeout_us=left_us)
+            lambda: self._backend.alter_table(request.name, schema, timeout_us=wait_us)
         )
 
     async def _drop(self, context: Context, request: protocol.TableName) -> protocol.Nothing:
-        left_us = _left_us(context)
-        await self._workers.run(self._backend.drop_table, request.name, timeout_us=left_us)
+        wait_us = left_us(context)
+        await self._workers.run(self._backend.drop_table, request.name, timeout_us=wait_us)
         return protocol.Nothing()
 
     async def _undrop(
         self, context: Context, request: protocol.TableName
     ) -> protocol.TableDescription:
-        left_us = _left_us(context)
+        wait_us = left_us(context)
         return await self._described(
-            lambda: self._backend.undrop_table(request.name, timeout_us=left_us)
+            lambda: self._backend.undrop_table(request.name, timeout_us=wait_us)
         )
 
     async def _rename(
         self, context: Context, request: protocol.NewName
     ) -> protocol.TableDescription:
-        left_us = _left_us(context)
+        wait_us = left_us(context)
         return await self._described(
-            lambda: self._backend.rename_table(request.name, request.new_name, timeout_us=left_us)
+            lambda: self._backend.rename_table(request.name, request.new_name, timeout_us=wait_us)
         )
 
     async def _clone(
         self, context: Context, request: protocol.NewName
     ) -> protocol.TableDescription:
-        left_us = _left_us(context)
+        wait_us = left_us(context)
         return await self._described(
-            lambda: self._backend.clone_table(request.name, request.new_name, timeout_us=left_us)
+            lambda: self._backend.clone_table(
+                request.name, request.new_name, table_id=request.table, timeout_us=wait_us
+            )
         )
 
     async def _status(self, _context: Context, _request: protocol.Nothing) -> protocol.StoreStatus:
@@ -124,12 +124,6 @@ class CatalogMethods:
         table = await self._workers.run(find)
         self._served.remember(table)
         return _description(table)
-
-
-def _left_us(context: Context) -> int:
-    """How long a change may wait for others: its caller waits a little longer for the answer."""
-    now_us = int(asyncio.get_running_loop().time() * US_PER_SECOND)
-    return max(0, context.remaining_us(now_us, TIMEOUT_US_DEFAULT + ANSWER_US) - ANSWER_US)
 
 
 def _description(table: TableBackend) -> protocol.TableDescription:

@@ -14,7 +14,7 @@ class ServedTables:
         self._tables: dict[str, TableBackend] = {}
 
     def remember(self, table: TableBackend) -> None:
-        """A table as the catalog gives it now: a dropped one that came back is another object."""
+        """A table as the catalog gives it now."""
         self._tables[table.id] = table
 
     def by_id(self, table_id: str) -> TableBackend:
@@ -25,4 +25,14 @@ class ServedTables:
         for info in self._backend.tables():
             if info.id == table_id:
                 return self._tables.setdefault(table_id, self._backend.table(info.name))
-        raise TableNotFound(f"there is no table with the id {table_id!r}, or it was dropped")
+        for info in self._backend.tables(dropped=True):
+            if info.id == table_id:
+                raise TableNotFound(f"table {info.name!r} was dropped since it was opened")
+        raise TableNotFound(f"no table has the id {table_id!r}: it was dropped and is forgotten")
+
+    def schema_version(self, table_id: str) -> int:
+        """Under which version of the schema an answer is given; 0 if the table was dropped."""
+        try:
+            return self.by_id(table_id).schema.version
+        except TableNotFound:
+            return 0

@@ -120,7 +120,7 @@ class TableService:
         except SteleError as error:
             return protocol.PointAnswer(error=encode_error(error))
         cells = None if found is None else tuple(unpacked(found))
-        return protocol.PointAnswer(txn, table.schema.version, cells)
+        return protocol.PointAnswer(txn, self._served.schema_version(read.table), cells)
 
     async def _read_rows(
         self, _context: Context, request: protocol.ReadRows
@@ -128,7 +128,7 @@ class TableService:
         def read() -> Reply[protocol.RowsRead]:
             table = self._served.by_id(request.table)
             cells, txn = table.read_rows(request.spec)
-            answer = protocol.RowsRead(txn, table.schema.version)
+            answer = protocol.RowsRead(txn, self._served.schema_version(request.table))
             return Reply(answer, (memoryview(encode_ipc(cells)),))
 
         return await self._scans.run(read)
@@ -147,7 +147,8 @@ class TableService:
             raise
         feed = ScanFeed(stream, self._scans, self._scan_ended)
         try:
-            yield Reply(protocol.ScanPart(feed.txn, table.schema.version))
+            version = self._served.schema_version(request.table)
+            yield Reply(protocol.ScanPart(feed.txn, version))
             while (batch := await feed.next_batch()) is not None:
                 yield Reply(protocol.ScanPart(batch.txn), (batch.cells,))
             yield Reply(protocol.ScanPart(feed.txn, explain=feed.explain()))
@@ -182,7 +183,7 @@ class TableService:
     ) -> protocol.WriteAnswer:
         if error is not None:
             return protocol.WriteAnswer(error=encode_error(error))
-        return protocol.WriteAnswer(commit.txn, self._served.by_id(table_id).schema.version)
+        return protocol.WriteAnswer(commit.txn, self._served.schema_version(table_id))
 
     async def _apply_all(self, context: Context, request: protocol.Writes) -> list[Outcome]:
         """Hand all writes to the store in order, waiting where it asks for that."""

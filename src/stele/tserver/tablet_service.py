@@ -24,6 +24,7 @@ from stele.rpc.service import Binding, Context
 from stele.storage.compaction_work import UnitOutcome, decode_compacted, encode_work
 from stele.storage.import_files import decode_files
 from stele.storage.read_plan import encode_plan
+from stele.tserver.deadlines import left_us
 from stele.tserver.served_tables import ServedTables
 
 T = TypeVar("T")
@@ -68,10 +69,17 @@ class TabletMethods:
     async def _on_table(self, table_id: str, work: Callable[[TableBackend], T]) -> T:
         return await self._workers.run(lambda: work(self._served.by_id(table_id)))
 
+    async def _in_time(
+        self, context: Context, table_id: str, work: Callable[[TableBackend], T]
+    ) -> T:
+        """The same, for what ends by itself before its caller gives up."""
+        wait_us = left_us(context)
+        return await self._on_table(table_id, lambda table: work(table.within(wait_us)))
+
     async def _tablets(
-        self, _context: Context, request: protocol.TableId
+        self, context: Context, request: protocol.TableId
     ) -> protocol.TabletDescriptions:
-        found = await self._on_table(request.table, lambda table: table.tablets())
+        found = await self._in_time(context, request.table, lambda table: table.tablets())
         return protocol.TabletDescriptions(
             tuple(
                 protocol.TabletDescription(
@@ -82,44 +90,48 @@ class TabletMethods:
         )
 
     async def _sample_keys(
-        self, _context: Context, request: protocol.SampleKeys
+        self, context: Context, request: protocol.SampleKeys
     ) -> protocol.RowKeys:
-        keys = await self._on_table(request.table, lambda table: table.sample_keys(request.count))
+        keys = await self._in_time(
+            context, request.table, lambda table: table.sample_keys(request.count)
+        )
         return protocol.RowKeys(tuple(keys))
 
-    async def _split(self, _context: Context, request: protocol.TableRow) -> protocol.Nothing:
-        await self._on_table(request.table, lambda table: table.split(request.row))
+    async def _split(self, context: Context, request: protocol.TableRow) -> protocol.Nothing:
+        await self._in_time(context, request.table, lambda table: table.split(request.row))
         return protocol.Nothing()
 
-    async def _join(self, _context: Context, request: protocol.TableRow) -> protocol.Nothing:
-        await self._on_table(request.table, lambda table: table.join(request.row))
+    async def _join(self, context: Context, request: protocol.TableRow) -> protocol.Nothing:
+        await self._in_time(context, request.table, lambda table: table.join(request.row))
         return protocol.Nothing()
 
-    async def _flush(self, _context: Context, request: protocol.TableId) -> protocol.Nothing:
-        await self._on_table(request.table, lambda table: table.flush())
+    async def _flush(self, context: Context, request: protocol.TableId) -> protocol.Nothing:
+        await self._in_time(context, request.table, lambda table: table.flush())
         return protocol.Nothing()
 
-    async def _compact(self, _context: Context, request: protocol.TableRange) -> protocol.Nothing:
-        await self._on_table(request.table, lambda table: table.compact(request.rows))
+    async def _compact(self, context: Context, request: protocol.TableRange) -> protocol.Nothing:
+        await self._in_time(context, request.table, lambda table: table.compact(request.rows))
         return protocol.Nothing()
 
-    async def _truncate(self, _context: Context, request: protocol.TableRange) -> protocol.Nothing:
-        await self._on_table(request.table, lambda table: table.truncate(request.rows))
+    async def _truncate(self, context: Context, request: protocol.TableRange) -> protocol.Nothing:
+        await self._in_time(context, request.table, lambda table: table.truncate(request.rows))
         return protocol.Nothing()
 
-    async def _snapshot(self, _context: Context, request: protocol.SnapshotName) -> protocol.Txn:
-        txn = await self._on_table(request.table, lambda table: table.snapshot(request.name))
+    async def _snapshot(self, context: Context, request: protocol.SnapshotName) -> protocol.Txn:
+        txn = await self._in_time(
+            context, request.table, lambda table: table.snapshot(request.name)
+        )
         return protocol.Txn(txn)
 
     async def _drop_snapshot(
-        self, _context: Context, request: protocol.SnapshotName
+        self, context: Context, request: protocol.SnapshotName
     ) -> protocol.Nothing:
-        await self._on_table(request.table, lambda table: table.drop_snapshot(request.name))
+        await self._in_time(context, request.table, lambda table: table.drop_snapshot(request.name))
         return protocol.Nothing()
 
-    async def _snapshots(self, _context: Context, request: protocol.TableId) -> protocol.Snapshots:
+    async def _snapshots(self, context: Context, request: protocol.TableId) -> protocol.Snapshots:
         return protocol.Snapshots(
-            await self._on_table(request.table, lambda table: table.snapshots())
+            await self._in_time(context, request.table, lambda table: table.snapshots())
         )
 
     async def _pin(self, _context: Context, request: jobs.PinTable) -> jobs.PinnedPlan:

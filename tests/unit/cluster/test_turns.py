@@ -21,6 +21,12 @@ def test_a_turn_bounds_all_waits_of_a_call_together() -> None:
     assert turn.left_s == 0.0
 
 
+def test_who_is_late_hears_what_became_of_the_call() -> None:
+    turn = Turn(MemoryClock(), 2_000_000, "it goes on")
+    assert turn.left_us == 2_000_000
+    assert str(turn.late("a flush has been under way")).endswith("under way for 2 s: it goes on")
+
+
 def test_what_is_free_is_taken_even_when_the_time_is_over() -> None:
     turn = Turn(MemoryClock(), 0)
     lock = threading.Lock()

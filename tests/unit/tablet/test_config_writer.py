@@ -27,14 +27,15 @@ class Table:
         self.shown: dict[str, TabletConfig] = by_id([TabletConfig("t.0", TABLE, EVERYTHING)])
         self.told: list[str] = []
         self.answers: list[Answer] = []
-        self.writer = ConfigWriter(store, self._configs)
+        self.is_dropped = False
+        self.writer = ConfigWriter(store)
 
-    def _configs(self, table: str) -> Configs:
-        if table != TABLE:
-            raise TableNotFound(table)
+    def configs(self) -> Configs:
+        if self.is_dropped:
+            raise TableNotFound(TABLE)
         return self.shown
 
-    def split(self, tablet: str, row: bytes, table: str = TABLE) -> None:
+    def split(self, tablet: str, row: bytes) -> None:
         lower, upper = f"{tablet}l", f"{tablet}u"
 
         def publish(edit: ConfigEdit) -> None:
@@ -48,7 +49,7 @@ class Table:
             self.answers.append(answer)
 
         change = SplitTablet(tablet, row, lower, upper)
-        self.writer.submit(Change(table, change, publish, done))
+        self.writer.submit(Change(self.configs, change, publish, done))
 
 
 def test_m22_nothing_is_shown_before_it_is_durable() -> None:
@@ -88,7 +89,9 @@ def test_a_change_that_no_longer_fits_is_answered_and_saves_nothing() -> None:
 
 def test_a_table_that_is_gone_is_answered_and_holds_nobody_up() -> None:
     table = Table(SavedConfigs())
-    table.split("t.0", b"m", table="dropped")
+    table.is_dropped = True
+    table.split("t.0", b"m")
+    table.is_dropped = False
     table.split("t.0", b"m")
     assert [type(answer) for answer in table.answers] == [TableNotFound, ConfigEdit]
     assert table.writer.is_idle
@@ -132,6 +135,7 @@ def test_a_listener_may_ask_for_the_next_change() -> None:
     def publish(edit: ConfigEdit) -> None:
         table.shown = by_id(edit.written)
 
-    table.writer.submit(Change(TABLE, split, publish, lambda _answer: table.split("t.1", b"c")))
+    again = Change(table.configs, split, publish, lambda _answer: table.split("t.1", b"c"))
+    table.writer.submit(again)
     assert len(store.edits) == 2
     assert set(table.shown) == {"t.1l", "t.1u", "t.2"}

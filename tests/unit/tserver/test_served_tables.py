@@ -19,12 +19,21 @@ def test_a_table_is_found_by_its_id_whatever_it_is_called() -> None:
 
 def test_unknown_and_dropped_tables_are_not_found() -> None:
     backend = ModelBackend()
-    table = backend.create_table("t", Schema())
-    backend.drop_table("t")
+    table = backend.create_table("users", Schema())
+    backend.drop_table("users")
     served = ServedTables(backend)
-    for table_id in (table.id, "nonsense"):
-        with pytest.raises(TableNotFound, match=table_id):
+    for table_id, said in ((table.id, "'users' was dropped"), ("nonsense", "'nonsense'")):
+        with pytest.raises(TableNotFound, match=said):
             served.by_id(table_id)
+
+
+def test_a_dropped_table_has_no_version_of_its_schema() -> None:
+    backend = ModelBackend()
+    served = ServedTables(backend)
+    table = backend.create_table("t", Schema())
+    assert served.schema_version(table.id) == table.schema.version
+    backend.drop_table("t")
+    assert ServedTables(backend).schema_version(table.id) == 0
 
 
 def test_the_newest_object_of_a_table_counts() -> None:
