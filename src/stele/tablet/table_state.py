@@ -63,9 +63,9 @@ class TableLayout:
         counts = (Counter(ref.columns for ref in config.references) for config in self.tablets)
         return max((max(count.values(), default=0) for count in counts), default=0)
 
-    @property
+    @cached_property
     def graph(self) -> FragmentGraph:
-        """Which tablets refer to which files. Made anew for each question, which are rare."""
+        """Which tablets refer to which files."""
         return FragmentGraph(self.tablets)
 
 
