@@ -85,7 +85,7 @@ sim: install ## SIM_SEEDS simulated lives of a Raft group and of a metastore; a 
 	$(BIN)/python -m stele.sim.metastore_sim --seeds $(SIM_SEEDS)
 
 crash: install ## CRASH_STATES states that a power failure may leave, for each durable writer
-	STELE_CRASH_STATES=$(CRASH_STATES) $(PYTEST) tests/crash -n $(WORKERS) --timeout 3600
+	STELE_CRASH_STATES=$(CRASH_STATES) $(PYTEST) tests/crash -n $(WORKERS) --timeout 86400
 
 model: install ## MODEL_EXAMPLES random courses of MODEL_STEPS steps: the embedded store against a model
 	STELE_MODEL_SEED=$(MODEL_SEED) STELE_MODEL_EXAMPLES=$(MODEL_EXAMPLES) \

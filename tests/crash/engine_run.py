@@ -62,9 +62,10 @@ class Life:
 class Step:
     """One step of the script: what it does to a store, and to the data a reader sees."""
 
-    name: str
+    kind: str
     act: Callable[[Life], None]
     after: Callable[[Data], Data] = lambda data: data
+    name: str = ""
 
 
 def opened(fs: MemoryFileSystem, clock: MemoryClock | None = None, seed: int = 1) -> Life:
@@ -89,7 +90,7 @@ def write(name: str, puts: Data, erased_rows: tuple[bytes, ...] = ()) -> Step:
     def after(data: Data) -> Data:
         return {key: value for key, value in data.items() if key[0] not in erased_rows} | puts
 
-    return Step(name, act, after)
+    return Step("put", act, after, name)
 
 
 def many(prefix: bytes, value: bytes, count: int = 70) -> Data:
@@ -103,7 +104,7 @@ def regroup(*groups: Group) -> Step:
         new = current.replace(groups=groups, version=current.version + 1)
         life.backend.alter_table(NAME, new)
 
-    return Step(f"regroup into {len(groups)}", act)
+    return Step("regroup", act, name=f"into {len(groups)}")
 
 
 def truncate(rows: RowRange) -> Step:
@@ -126,16 +127,16 @@ def collect(life: Life) -> None:
 
 FLUSH = Step("flush", lambda life: life.table.flush())
 COMPACT = Step("compact", lambda life: life.table.compact())
-COLLECT = Step("collect garbage", collect)
-REOPEN = Step("close and open", reopen)
+COLLECT = Step("collect", collect)
+REOPEN = Step("reopen", reopen)
 
 
 def split(row: bytes) -> Step:
-    return Step(f"split at {row!r}", lambda life: life.table.split(row))
+    return Step("split", lambda life: life.table.split(row), name=f"at {row!r}")
 
 
 def join(row: bytes) -> Step:
-    return Step(f"join at {row!r}", lambda life: life.table.join(row))
+    return Step("join", lambda life: life.table.join(row), name=f"at {row!r}")
 
 
 SCRIPT: tuple[Step, ...] = (
@@ -177,10 +178,12 @@ def states(script: tuple[Step, ...]) -> list[Data]:
 def run_script(fs: MemoryFileSystem, notes: Notes, script: tuple[Step, ...] = SCRIPT) -> None:
     """Take the steps. A step is known by its number, from 1."""
     clock = MemoryClock()
+    notes.begin("open")
     life = opened(fs, clock)
     for number, step in enumerate(script, start=1):
         clock.advance(STEP_US)
         notes.attempt(number)
+        notes.begin(step.kind)
         step.act(life)
         notes.ack(number)
 
@@ -291,7 +294,7 @@ def run_stubbornly(fs: MemoryFileSystem, notes: Notes) -> None:
         notes.ack(outcome)
         with suppress(TransientIoError, StorageFailed, OutOfSpace):
             found = values(life.table)
-            assert found in possible(outcomes), f"after {step.name}: {found}"
+            assert found in possible(outcomes), f"after {step.kind} {step.name}: {found}"
 
 
 def _succeeds(step: Step, life: Life) -> bool:

@@ -24,10 +24,28 @@ from tests.crash.engine_run import (
     states,
 )
 
-STATES = int(os.environ.get("STELE_ENGINE_CRASH_STATES", "36"))
-HITS = int(os.environ.get("STELE_ENGINE_CRASH_HITS", "2"))
-SWEEP_RUNS = int(os.environ.get("STELE_ENGINE_SWEEP_RUNS", "2"))
-"""How much to try: a few seconds in the gate, hours by hand."""
+GATE_STATES = 1_000
+"""So many that every moment of the script is among them."""
+STATES = int(os.environ.get("STELE_CRASH_STATES", str(10 * GATE_STATES))) // 10
+"""A whole store takes more than ten times as long to check as one writer."""
+HITS = max(2, STATES // 500)
+SWEEP_RUNS = max(2, STATES // 500)
+NESTED = STATES // 100
+STATES_WITHIN = {
+    "in_open": 30,
+    "in_create": 5,
+    "in_put": 25,
+    "in_flush": 40,
+    "in_compact": 120,
+    "in_split": 2,
+    "in_join": 2,
+    "in_regroup": 10,
+    "in_reopen": 100,
+    "in_collect": 60,
+    "in_truncate": 35,
+}
+"""Different states in which a kind of work is half done. A split or a join is one write to META's
+log, which is lost, kept or torn."""
 
 SEED = int(os.environ.get("STELE_CRASH_SEED", "1"))
 
@@ -43,9 +61,16 @@ def test_the_script_itself_does_what_it_says() -> None:
 
 
 def test_every_state_a_power_failure_may_leave() -> None:
-    report = explore(run_script, check_store, seed=SEED, states_max=STATES, nested_max=STATES // 18)
+    report = explore(run_script, check_store, seed=SEED, states_max=STATES, nested_max=NESTED)
     print(report.as_dict())
-    report.require(states=STATES // 3, nested_chains=STATES // 18, nested_states=STATES // 4)
+    share = min(1.0, STATES / GATE_STATES)
+    report.require(
+        moments=int(share * (report.steps + 1)),
+        states=int(share * GATE_STATES / 2),
+        nested_chains=NESTED,
+        nested_states=15 * NESTED,
+        **{kind: int(share * least) for kind, least in STATES_WITHIN.items()},
+    )
 
 
 # Every failpoint.

@@ -23,7 +23,10 @@ from tests.crash.engine_run import (
 )
 from tests.unit.tablet.import_support import import_cells, new_cell, row_erasure
 
-STATES = int(os.environ.get("STELE_IMPORT_CRASH_STATES", "30"))
+GATE_STATES = 400
+"""So many that every moment of the script is among them."""
+STATES = int(os.environ.get("STELE_CRASH_STATES", str(25 * GATE_STATES))) // 25
+NESTED = STATES // 100
 SEED = int(os.environ.get("STELE_CRASH_SEED", "1"))
 
 
@@ -38,7 +41,7 @@ def load(job: str, puts: Data, erased: tuple[bytes, ...] = ()) -> Step:
     def after(data: Data) -> Data:
         return {key: value for key, value in data.items() if key[0] not in erased} | puts
 
-    return Step(f"import {job}", act, after)
+    return Step("import", act, after, job)
 
 
 SCRIPT = (
@@ -69,6 +72,15 @@ def test_every_state_a_power_failure_may_leave() -> None:
         partial(check_store, script=SCRIPT),
         seed=SEED,
         states_max=STATES,
-        nested_max=STATES // 15,
+        nested_max=NESTED,
     )
-    report.require(states=STATES // 3)
+    print(report.as_dict())
+    share = min(1.0, STATES / GATE_STATES)
+    report.require(
+        moments=int(share * (report.steps + 1)),
+        states=int(share * GATE_STATES / 2),
+        nested_chains=NESTED,
+        in_import=int(share * 60),
+        in_split=int(share * 2),
+        in_join=int(share * 2),
+    )

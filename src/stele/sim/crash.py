@@ -25,6 +25,10 @@ at that moment may leave (``crash_choices``), drops states it has seen with the 
 acknowledgements, and checks each in a file system of its own. A failing check names the step, the
 choice and the number of the state; ``only=number`` checks that one state again.
 
+**Kinds of work.** A run of many operations says with ``Notes.begin`` what it is busy with. Where
+there are more moments than the budget allows, every kind gets one all the same, the others are
+spread evenly over the trace; and a report counts for each kind the states within it.
+
 **Crashes in recovery.** With ``nested_max`` the check itself is recorded and crashed for some of
 the states, since recovery writes too. Besides power failures, the first crash may then be a *kill*:
 nothing is lost, but what was unsynced still is. What the first recovery returned counts as
@@ -39,6 +43,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -50,8 +55,12 @@ from stele.env.failpoints import SimulatedCrash
 from stele.env.memory_fs import MemoryFileSystem
 from stele.sim.crash_choices import Chosen, Kind, Moment
 
-STATES_PER_MOMENT_MIN = 6
-"""A moment of a trace is worth trying only with this many states: the basic ones and a few."""
+STATES_PER_MOMENT_MIN = 3
+"""A moment of a trace is worth trying only with this many states: all kept, all lost, one between.
+More moments tell more than more states of few."""
+
+WITHIN = "in_"
+"""What a report puts before a kind of work, where it counts the states within."""
 
 MISSES_MAX = 32
 """So many random choices in a row without a new state, and a moment counts as exhausted."""
@@ -71,6 +80,18 @@ class Notes:
     _steps: list[Step]
     attempts: list[tuple[int, Any]] = field(default_factory=list)
     acks: list[tuple[int, Any]] = field(default_factory=list)
+    begun: list[tuple[int, str]] = field(default_factory=list)
+
+    def begin(self, kind: str) -> None:
+        """From here on, until the next kind of work begins, the run is busy with this one."""
+        self.begun.append((len(self._steps), kind))
+
+    def busy_with(self, made: int) -> str | None:
+        """What was half done after so many steps: some of its steps were made, and not all."""
+        starts = [step for step, _kind in self.begun]
+        following = bisect_left(starts, made)
+        end = starts[following] if following < len(starts) else len(self._steps)
+        return self.begun[following - 1][1] if following and made < end else None
 
     def attempt(self, value: Any) -> None:
         """From here on ``value`` may be found after a crash."""
@@ -113,7 +134,7 @@ class CrashReport:
 
     ``states`` counts distinct states that were checked; ``kinds`` counts all choices tried, also
     those that led to a state checked before; ``moments_exhausted`` counts the moments at which
-    every combination the model allows was tried.
+    every combination the model allows was tried; ``within`` counts states by what was half done.
     """
 
     seed: int
@@ -125,16 +146,21 @@ class CrashReport:
     nested_chains: int = 0
     nested_states: int = 0
     kinds: Counter[Kind] = field(default_factory=Counter)
+    within: Counter[str] = field(default_factory=Counter)
 
     def require(self, **minimums: int) -> Self:
-        """Fail unless every named counter, or kind of choice, reached its minimum."""
+        """Fail unless every named counter, or kind of choice or of work, reached its minimum."""
         require_minimums(self.as_dict(), minimums)
         return self
 
     def as_dict(self) -> dict[str, int]:
-        """All counters, with the kinds of choices beside the rest."""
-        named = {name: getattr(self, name) for name in self.__slots__ if name != "kinds"}
-        return {**named, **{kind.value: self.kinds[kind] for kind in Kind}}
+        """All counters, with the kinds of choices and of work (``in_…``) beside the rest."""
+        counters = [name for name in self.__slots__ if name not in ("kinds", "within")]
+        return {
+            **{name: getattr(self, name) for name in counters},
+            **{kind.value: self.kinds[kind] for kind in Kind},
+            **{f"{WITHIN}{kind}": count for kind, count in self.within.items()},
+        }
 
 
 def explore(
@@ -189,8 +215,12 @@ class _Explorer:
 
     def explore(self, start: Disk, steps: Sequence[Step], notes: Notes) -> None:
         """Every moment of a trace, or a sample of them, each with its share of the budget."""
-        moments = self._choose_moments(len(steps))
-        needs = [Moment(d).combination_count() for _, d in _replayed(start, steps, moments)]
+        everything = range(len(steps) + 1)
+        all_needs = [Moment(d).combination_count() for _, d in _replayed(start, steps, everything)]
+        within = [notes.busy_with(made) for made in everything]
+        self.report.within.update(dict.fromkeys(filter(None, within), 0))
+        moments = self._choose_moments(all_needs, within)
+        needs = [all_needs[made] for made in moments]
         shares = fair_shares(needs, self._states_max)
         seen: set[tuple[int, int]] = set()
         for (made, disk), need, share in zip(
@@ -200,6 +230,7 @@ class _Explorer:
             tried = self.report.kinds
             for chosen, image in self._states(disk, share, len(point.acked), seen, tried):
                 self.report.states += 1
+                self.report.within.update(filter(None, [within[made]]))
                 struck = replace(point, label=f"{point.label}\nchoice: {chosen.label}")
                 self._struck.offer(image, struck)
                 self._verify(image, struck)
@@ -208,9 +239,17 @@ class _Explorer:
             if disk.dirty():
                 self._killed.offer(disk, replace(point, label=f"{point.label}\nchoice: killed"))
 
-    def _choose_moments(self, steps: int) -> list[int]:
+    def _choose_moments(self, needs: Sequence[int], within: Sequence[str | None]) -> list[int]:
+        """All if each can have a few states; else some, evenly, and one of each kind of work."""
+        if sum(min(need, STATES_PER_MOMENT_MIN) for need in needs) <= self._states_max:
+            return list(range(len(needs)))
         affordable = max(1, self._states_max // STATES_PER_MOMENT_MIN)
-        return _sample_with_last(self._dice, steps + 1, affordable)
+        of_kinds: dict[str, list[int]] = {}
+        for made, kind in enumerate(within):
+            if kind is not None:
+                of_kinds.setdefault(kind, []).append(made)
+        one_of_each = map(self._dice.choice, of_kinds.values())
+        return sorted({*one_of_each, *_spread_with_last(self._dice, len(needs), affordable)})
 
     def _states(
         self,
@@ -261,7 +300,7 @@ class _Explorer:
     def _explore_recovery(
         self, start: Disk, steps: Sequence[Step], point: CrashPoint, shown: Iterable[Any] | None
     ) -> None:
-        moments = _sample_with_last(self._dice, len(steps) + 1, NESTED_MOMENTS_MAX)
+        moments = _spread_with_last(self._dice, len(steps) + 1, NESTED_MOMENTS_MAX)
         acked_after = point.acked if shown is None else tuple(shown)
         seen: set[tuple[int, int]] = set()
         for made, disk in _replayed(start, steps, moments):
@@ -315,11 +354,12 @@ def fair_shares(needs: Sequence[int], budget: int) -> list[int]:
     return shares
 
 
-def _sample_with_last(dice: random.Random, count: int, size: int) -> list[int]:
-    """Up to ``size`` of the numbers below ``count``, the last among them, in order."""
+def _spread_with_last(dice: random.Random, count: int, size: int) -> list[int]:
+    """Up to ``size`` of the numbers below ``count``: any one of each equal piece, and the last."""
     if count <= size:
         return list(range(count))
-    return sorted([*dice.sample(range(count - 1), size - 1), count - 1])
+    cuts = [(count - 1) * piece // (size - 1) for piece in range(size)] if size > 1 else []
+    return [*(dice.randrange(*piece) for piece in itertools.pairwise(cuts)), count - 1]
 
 
 def _replayed(

@@ -23,10 +23,10 @@ from stele.model.ranges import RowRange
 from stele.storage.compaction_merge import compacted
 from stele.storage.group_merge import fragment_options
 from stele.storage.reference_streams import runs
-from stele.storage.references import Reference, References, file_references
+from stele.storage.references import Reference, References
 from stele.tablet.changes import Refused, ReplaceReferences
 from stele.tablet.compaction_policy import CompactionChoice, SourceFacts, choose_compaction
-from stele.tablet.config import ConfigEdit, TabletConfig
+from stele.tablet.config import TabletConfig
 from stele.tablet.config_writer import Answer
 from stele.tablet.engine import Engine
 from stele.tablet.fragment_store import FragmentStore, PendingFiles
@@ -152,9 +152,6 @@ class Compaction:
 
     def _answered(self, answer: Answer) -> None:
         """Saved, or refused because the tablet changed meanwhile: then the files are garbage."""
-        if isinstance(answer, ConfigEdit):
-            names = {part.file.name for part in file_references(self.inputs)}
-            self.engine.fragments.forget(self.state.layout.graph.unneeded(names))
         if isinstance(answer, Refused):
             assert self.operation is not None
             self.operation.cancelled(answer.reason)

@@ -45,6 +45,7 @@ from stele.tablet.pending import KnownCommit, PendingCommit
 from stele.tablet.range_map import RangeMap
 from stele.tablet.retries import Retries
 from stele.tablet.table_state import TableLayout, TableState
+from stele.tablet.unneeded_files import UnneededFiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +88,7 @@ class Engine:
         self.fragments = FragmentStore(world.files, session, BlockCache(options.cache_bytes))
         self.config_writer = ConfigWriter(configs)
         self.in_memory = InMemoryGroups(self.fragments, world.tasks)
+        self.events.add(UnneededFiles(self.fragments, self.tables))
         self.retries = Retries(self.fragments)
         self.failure: SteleError | None = None
         """Why the engine can commit nothing any more."""

@@ -199,8 +199,6 @@ class ExternalCompactions:
         if isinstance(answer, Refused):
             return UnitOutcome(0, (answer.reason,))
         layout = state.layout
-        gone = {file.name for ref in unit.inputs for file in ref.file.files}
-        self.engine.fragments.forget(layout.graph.unneeded(gone))
         written = {config.id for config in answer.written}
         here = [
             config

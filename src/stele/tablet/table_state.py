@@ -74,9 +74,9 @@ class TableLayout:
         """The highest floor of history of any tablet."""
         return max((config.history_floor for config in self.tablets), default=0)
 
-    @property
+    @cached_property
     def graph(self) -> FragmentGraph:
-        """Which tablets refer to which files. Made anew for each question, which are rare."""
+        """Which tablets refer to which files."""
         return FragmentGraph(self.tablets)
 
 

@@ -118,7 +118,7 @@ def live(order: dict[str, Any]) -> None:
         with open(order["state"], encoding="utf-8") as file:
             state = json.load(file)
         numbers = check(backend, table, state)
-        work(backend, table, state["seed"], numbers, order["life"])
+        work(backend, table, state["seed"], numbers, order)
     except BaseException as error:  # noqa: BLE001 - whatever it is, the test has to hear of it
         say(f"bad {error!r}")
     os._exit(3)
@@ -167,7 +167,11 @@ def check_meta(backend: EmbeddedBackend, table: EmbeddedTable) -> tuple[Any, ...
 
 
 def work(
-    backend: EmbeddedBackend, table: EmbeddedTable, seed: int, numbers: list[int], life: int
+    backend: EmbeddedBackend,
+    table: EmbeddedTable,
+    seed: int,
+    numbers: list[int],
+    order: dict[str, Any],
 ) -> None:
     writers = [
         threading.Thread(target=guarded(write, table, seed, writer, number), daemon=True)
@@ -175,7 +179,8 @@ def work(
     ]
     for thread in writers:
         thread.start()
-    guarded(maintain, backend, table, random.Random(f"{seed}/{life}"))()
+    dice = random.Random(f"{seed}/{order['life']}")
+    guarded(maintain, backend, table, dice, order["wanted"])()
 
 
 def guarded(function: Callable[..., None], *arguments: Any) -> Callable[[], None]:
@@ -203,8 +208,10 @@ def write(table: EmbeddedTable, seed: int, writer: int, number: int) -> None:
         number += 1
 
 
-def maintain(backend: EmbeddedBackend, table: EmbeddedTable, dice: random.Random) -> None:
-    """What an operator might do, beside what the store does by itself."""
+def maintain(
+    backend: EmbeddedBackend, table: EmbeddedTable, dice: random.Random, wanted: list[str]
+) -> None:
+    """What an operator might do, beside what the store does by itself; what is wanted first."""
 
     def row() -> bytes:
         return b"%03d" % dice.randrange(ROWS_PER_WRITER)
@@ -220,7 +227,7 @@ def maintain(backend: EmbeddedBackend, table: EmbeddedTable, dice: random.Random
         "breathe": lambda: pause.wait(BREATH_S),
     }
     while True:
-        name = dice.choice([*actions])
+        name = dice.choice(wanted or [*actions])
         try:
             actions[name]()
         except (Conflict, InvalidArgument, IndexError):
@@ -228,6 +235,7 @@ def maintain(backend: EmbeddedBackend, table: EmbeddedTable, dice: random.Random
         except SteleError as error:
             say(f"bad {name}: {error!r}")
         say(f"did {name}")
+        wanted = [other for other in wanted if other != name]
 
 
 def regroup(backend: EmbeddedBackend, table: EmbeddedTable) -> None:

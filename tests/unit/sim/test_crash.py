@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import zlib
 from collections.abc import Callable
 
 import pytest
 
+from stele.env.disk import Step
 from stele.env.failpoints import SimulatedCrash
+from stele.env.memory_fs import MemoryFileSystem
 from stele.env.ports import FileSystem
 from stele.errors import NotFound, SteleError
 from stele.sim.crash import CrashFailure, CrashPoint, Notes, explore, fair_shares, require_minimums
@@ -191,8 +194,50 @@ def test_long_traces_are_sampled_within_the_budget() -> None:
 
     report = explore(run, lambda _fs, _point: None, states_max=60)
     assert report.steps == 200
-    assert report.moments <= 10
+    assert report.moments <= 20
     assert report.states <= 60
+
+
+def write_in_kinds(fs: FileSystem, notes: Notes) -> None:
+    """Many steps of one kind of work, and in their middle one of another."""
+    for number in range(41):
+        notes.begin("rare" if number == 17 else "common")
+        fs.write_atomic("x", b"%1000d" % number)
+
+
+def test_every_kind_of_work_is_crashed_however_small_the_budget() -> None:
+    for seed in range(10):
+        report = explore(write_in_kinds, lambda _fs, _point: None, seed=seed, states_max=9)
+        report.require(in_rare=1, in_common=1)
+        assert report.moments <= 5
+
+
+def test_moments_are_spread_evenly_over_a_trace() -> None:
+    struck: list[int] = []
+
+    def check(_fs: FileSystem, point: CrashPoint) -> None:
+        struck.append(int(point.label.split()[1]))
+
+    report = explore(write_in_kinds, check, states_max=120)
+    gaps = [after - before for before, after in itertools.pairwise(sorted({*struck}))]
+    assert report.steps == 205
+    assert max(gaps) <= 2 * report.steps // 40 + 1
+
+
+def test_what_is_half_done_is_neither_untouched_nor_complete() -> None:
+    steps: list[Step] = []
+    notes = Notes(steps)
+    assert notes.busy_with(0) is None
+    fs = MemoryFileSystem()
+    fs.disk.steps = steps
+    notes.begin("nothing")
+    notes.begin("one")
+    fs.write_atomic("x", b"1")
+    notes.begin("two")
+    fs.write_atomic("x", b"2")
+    assert [notes.busy_with(made) for made in range(len(steps) + 1)] == [
+        None, *["one"] * 4, None, *["two"] * 4, None
+    ]  # fmt: skip
 
 
 def test_large_writes_are_sampled_within_the_budget() -> None:
