@@ -296,6 +296,9 @@ class MetastoreService:
     def status(self, _context: Context, request: p.StatusRequest) -> p.StatusResponse:
         """How this node is."""
         core = self._driver.node.status()
+        standing = self._driver.node.standing
+        if request.leader and standing.removed_at:
+            raise standing.refusal()
         if request.leader and core.role != RaftRole.LEADER.value:
             leader = self._driver.node.leader_address
             raise NotLeader(f"node {core.node} does not lead", leader=leader)
@@ -305,7 +308,7 @@ class MetastoreService:
             cluster=self._host.cluster,
             node=core.node,
             address=self._host.address,
-            role=core.role,
+            role=p.REMOVED if standing.removed_at else core.role,
             term=core.term,
             leader=core.leader if core.leader in core.membership.members else NOBODY,
             commit=core.commit,
@@ -320,6 +323,7 @@ class MetastoreService:
             sessions=len(machine.sessions()),
             watchers=len(self._driver.hub),
             alarms={str(node): reason for node, reason in machine.alarms().items()},
+            removed_at=standing.removed_at,
         )
 
     def _members(self, membership: Membership) -> tuple[p.MemberInfo, ...]:

@@ -34,6 +34,9 @@ GET_MANY_MAX: Final = 256
 EXECUTE_MANY_MAX: Final = 256
 """Requests in one message."""
 
+REMOVED: Final = "removed"
+"""The role of a node that knows it is no member of its group any more."""
+
 _READ = allow("metastore.read", *EVERYONE)
 _WRITE = allow("metastore.write", *EVERYONE)
 _WATCH = allow("metastore.watch", *EVERYONE)
@@ -308,6 +311,8 @@ class StatusResponse(msgspec.Struct, frozen=True):
     watchers: int = 0
     alarms: dict[str, str] = {}
     """Nodes without space, and what they said. While there is one, nothing can be put."""
+    removed_at: int = 0
+    """Not 0: the node knows that it is no member of its group, as of this index."""
 
 
 class ChangeMembersRequest(msgspec.Struct, frozen=True):
