@@ -14,6 +14,12 @@ from typing import Final
 
 import msgspec
 
+from stele.protocol.metastore_acl import (
+    AclResponse,
+    GetAclRequest,
+    SetAclRequest,
+    SwitchAclRequest,
+)
 from stele.protocol.metastore_values import (
     Changes,
     Compare,
@@ -43,6 +49,8 @@ _WATCH = allow("metastore.watch", *EVERYONE)
 _SESSION = allow("metastore.session", *EVERYONE)
 _LOOK = allow("metastore.status", *EVERYONE)
 _ADMIN = allow("metastore.admin", Role.ADMIN, Role.MASTER, Role.METASTORE)
+_ACL = allow("metastore.acl", *EVERYONE)
+"""The service decides, by the rules themselves: see ``stele.metastore.access``."""
 _JOIN = allow("metastore.join", Role.ADMIN, Role.METASTORE)
 
 
@@ -371,49 +379,6 @@ class SetQuotaRequest(msgspec.Struct, frozen=True):
     limit_bytes: int
 
 
-class AccessRule(msgspec.Struct, frozen=True, array_like=True):
-    """Who may do what: a caller as ``role/name`` with ``*`` for any, and letters of ``rwla``."""
-
-    caller: str
-    rights: str
-    """``r`` read, ``w`` write, ``l`` lock, ``a`` administer."""
-
-
-class SetAclRequest(msgspec.Struct, frozen=True):
-    """Replace the rules of a directory; none removes them, and those above it hold again."""
-
-    identity: Identity
-    directory: str
-    rules: tuple[AccessRule, ...]
-    expected: tuple[AccessRule, ...] | None = None
-    """If given: only while the directory has these rules, else ``Conflict``."""
-
-
-class GetAclRequest(msgspec.Struct, frozen=True):
-    """All access rules."""
-
-
-class DirectoryRules(msgspec.Struct, frozen=True):
-    """The rules of one directory."""
-
-    directory: str
-    rules: tuple[AccessRule, ...]
-
-
-class AclResponse(msgspec.Struct, frozen=True):
-    """All access rules, by directory, and whether they count."""
-
-    enabled: bool
-    directories: tuple[DirectoryRules, ...]
-
-
-class SwitchAclRequest(msgspec.Struct, frozen=True):
-    """Turn access rules on or off."""
-
-    identity: Identity
-    enabled: bool
-
-
 GET = METASTORE.unary("get", 1, request=GetRequest, response=GetResponse, permission=_READ)
 RANGE = METASTORE.unary("range", 2, request=RangeRequest, response=RangeResponse, permission=_READ)
 READ_INDEX = METASTORE.unary(
@@ -476,7 +441,7 @@ CLEAR_ALARM = METASTORE.unary(
     "clear-alarm", 19, request=ClearAlarmRequest, response=IndexResponse, permission=_ADMIN
 )
 SET_ACL = METASTORE.unary(
-    "set-acl", 20, request=SetAclRequest, response=IndexResponse, permission=_ADMIN
+    "set-acl", 20, request=SetAclRequest, response=IndexResponse, permission=_ACL
 )
 SWITCH_ACL = METASTORE.unary(
     "switch-acl", 21, request=SwitchAclRequest, response=IndexResponse, permission=_ADMIN
@@ -485,7 +450,7 @@ SET_QUOTA = METASTORE.unary(
     "set-quota", 22, request=SetQuotaRequest, response=IndexResponse, permission=_ADMIN
 )
 GET_ACL = METASTORE.unary(
-    "get-acl", 23, request=GetAclRequest, response=AclResponse, permission=_ADMIN
+    "get-acl", 23, request=GetAclRequest, response=AclResponse, permission=_ACL
 )
 GET_MANY = METASTORE.unary(
     "get-many", 24, request=GetManyRequest, response=GetManyResponse, permission=_READ
