@@ -113,10 +113,12 @@ def ready_lines(node: int, ready: Ready) -> list[str]:
 def state_text(s: RaftState) -> str:
     """One line for one node."""
     log = s.log
+    left = log.history.left_at(s.id)
+    removed = f" removed={left}" if left else ""
     return (
         f"{s.id} {s.role.value} term={s.term} vote={s.vote} leader={s.leader} "
         f"log={log.base_index}..{log.last_index}/{log.last_term} commit={log.commit} "
-        f"persisted={log.ledger.persisted} members={membership_text(log.membership)}"
+        f"persisted={log.ledger.persisted} members={membership_text(log.membership)}{removed}"
     )
 
 

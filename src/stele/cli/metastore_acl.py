@@ -9,7 +9,7 @@ from stele.cli.output import Output, columns
 from stele.client.metastore import Metastore
 from stele.client.metastore_admin import RIGHTS
 from stele.errors import InvalidArgument
-from stele.protocol.metastore import AclResponse, DirectoryRules
+from stele.protocol.metastore_acl import AclResponse, DirectoryRules
 
 EXPLANATION = """\
 Rules belong to directories. Of the directories above a key the longest that has rules decides
@@ -17,7 +17,8 @@ alone; what it does not allow is denied. While rules are off everybody may do ev
 (the role admin) may do everything at any time, so nobody is locked out by a wrong rule.
 
 A caller is role/name, as the certificate or the token says, or * for everybody. Rights are letters:
-r read and watch, w put and delete, l lock, a administer.
+r read and watch, w put and delete, l lock, a change the rules of the directory and below, while
+rules are on. Who has a somewhere sees the rules it may change, operators see all.
 
   stele metastore acl                                    all rules, and whether they are on
   stele metastore acl show /jobs/                        those that decide about a directory

@@ -28,13 +28,8 @@ from stele.client.metastore_transport import Runner
 from stele.client.metastore_watch import AsyncWatch
 from stele.client.waiting import Timeout, timeout_us
 from stele.errors import Conflict, DeadlineExceeded
-from stele.protocol.metastore import (
-    AccessRule,
-    AclResponse,
-    ExecuteResponse,
-    MemberInfo,
-    StatusResponse,
-)
+from stele.protocol.metastore import ExecuteResponse, MemberInfo, StatusResponse
+from stele.protocol.metastore_acl import AccessRule, AclResponse
 from stele.protocol.metastore_values import Changes, Compare, KeyValue, Operation
 
 T = TypeVar("T")

@@ -18,19 +18,21 @@ from stele.protocol.metastore import (
     STATUS,
     SWITCH_ACL,
     TRANSFER,
-    AccessRule,
-    AclResponse,
     ChangeMembersRequest,
     ClearAlarmRequest,
-    GetAclRequest,
     JoinRequest,
     MemberInfo,
-    SetAclRequest,
     SetQuotaRequest,
     StatusRequest,
     StatusResponse,
-    SwitchAclRequest,
     TransferRequest,
+)
+from stele.protocol.metastore_acl import (
+    AccessRule,
+    AclResponse,
+    GetAclRequest,
+    SetAclRequest,
+    SwitchAclRequest,
 )
 from stele.raft import AddLearner, Change, Promote, Relocate, Remove
 
@@ -109,7 +111,8 @@ class MetastoreAdmin:
             return (await self._transport.call(SET_QUOTA, request, timeout_s=CALL_S)).index
 
     async def acl(self) -> AclResponse:
-        """All access rules, and whether they count."""
+        """The access rules that the caller may change, all of them for an operator, and whether
+        they count."""
         return await self._transport.call(GET_ACL, GetAclRequest(), timeout_s=CALL_S)
 
     async def set_acl(

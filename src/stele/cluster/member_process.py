@@ -265,7 +265,9 @@ class MemberProcess:
                 if node in membership.voters and at_home:
                     return
                 try:
-                    if node in membership.members and not at_home:
+                    if _was_removed(member):
+                        pass  # on purpose: who did it may add it again
+                    elif node in membership.members and not at_home:
                         await admin.relocate(node, address)
                     elif self._seeds:
                         await admin.join(node, address)
@@ -334,6 +336,11 @@ def _node_credentials(tls: TlsFiles) -> Credentials:
             f"{Role.METASTORE}, in a URI stele://CLUSTER/{Role.METASTORE}/NAME"
         )
     return credentials
+
+
+def _was_removed(member: Member) -> bool:
+    """Whether a node is known to be out of its group, or will be when its last entry is decided."""
+    return bool(member.node.standing.removed_at or member.node.core.removed_at)
 
 
 def _same(value: object) -> object:

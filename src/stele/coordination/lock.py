@@ -39,7 +39,10 @@ class FencedLock:
 
     def write(self, *operations: Operation) -> int:
         """Do all of it if the lock is still held, else ``SessionExpired`` and none of it."""
-        held = Compare(self._key, CompareField.TOKEN, Relation.EQUAL, self._lock.token)
+        token = self._lock.token
+        if not token:  # as that of a lock which nobody holds: a compare would find them equal
+            raise SessionExpired(f"the lock {self._key} is not held: nothing was written")
+        held = Compare(self._key, CompareField.TOKEN, Relation.EQUAL, token)
         done = self._metastore.txn([held], operations)
         if not done.succeeded:
             raise SessionExpired(f"the lock {self._key} is not held any more: nothing was written")

@@ -35,6 +35,7 @@ from stele.protocol.metastore_values import (
     KeyRange,
     Operation,
     Put,
+    Relation,
 )
 
 VALUE_BYTES_MAX: Final = 1 << 20
@@ -115,6 +116,18 @@ def _check_compare(compare: Compare) -> None:
         raise InvalidArgument(
             f"the {compare.field.name} of {compare.key} is compared with {wanted.__name__}, "
             f"not with {type(compare.operand).__name__}"
+        )
+    if compare.field == CompareField.TOKEN:
+        _check_token(compare)
+
+
+def _check_token(compare: Compare) -> None:
+    """A lock that was not acquired, or is given back, has the token 0, and so has one that nobody
+    holds: who means the first would write without the lock. Who means the second can say so."""
+    if compare.relation == Relation.EQUAL and compare.operand == 0:
+        raise InvalidArgument(
+            f"token 0 for the lock {compare.key} proves nothing: it was not acquired, or is given "
+            "back; to ask that nobody holds it, compare its token LESS 1"
         )
 
 

@@ -178,6 +178,13 @@ class AlarmOver(msgspec.Struct, frozen=True, gc=False):
     node: int
 
 
+class ToldRemoved(msgspec.Struct, frozen=True, gc=False):
+    """The member at ``address`` says: up to ``index`` it is decided that this node is none."""
+
+    index: int
+    address: str
+
+
 class StorageLost(msgspec.Struct, frozen=True, gc=False):
     """A write or sync failed for good: what is on disk is unknown."""
 
@@ -205,6 +212,7 @@ Event = (
     | ImageArrived
     | SpaceShort
     | AlarmOver
+    | ToldRemoved
     | StorageLost
 )
 

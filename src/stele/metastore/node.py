@@ -41,6 +41,7 @@ from stele.metastore.outbox import Outbox
 from stele.metastore.pending import PendingWrites
 from stele.metastore.reads import WaitingReads
 from stele.metastore.session_timers import SessionTimers
+from stele.metastore.standing import Standing
 from stele.metastore.waterline_policy import WaterlinePolicy
 from stele.raft import NOBODY, RaftCore, Ready, Status
 
@@ -95,6 +96,7 @@ class Node:
 
         status = core.status()
         self.id = status.node
+        self.standing = Standing(core, self.id)
         self.stopped: str | None = None
         """Why, once it has."""
 
@@ -277,6 +279,7 @@ class Node:
 
     def _on_tick(self, event: e.Tick) -> None:
         self.core.tick()
+        self.standing.look()
         self._note_leadership()
         if self.leads:
             self._duties.tick(event.now_us, event.wall_us, self.applied)
@@ -384,6 +387,9 @@ class Node:
         elif event.node == self.id:
             self._out.report_space = True
 
+    def _on_told_removed(self, event: e.ToldRemoved) -> None:
+        self.standing.told(event.index, event.address)
+
     def _on_storage_lost(self, event: e.StorageLost) -> None:
         self.stopped = f"storage failed: {event.reason}"
         self._pending.abandon()
@@ -414,6 +420,7 @@ class Node:
         e.ImageArrived: _on_image_arrived,
         e.SpaceShort: _on_space_short,
         e.AlarmOver: _on_alarm_over,
+        e.ToldRemoved: _on_told_removed,
         e.StorageLost: _on_storage_lost,
     }
 

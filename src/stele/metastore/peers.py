@@ -14,7 +14,7 @@ from typing import Final
 
 from stele.env.ports import Network, Random
 from stele.errors import SteleError, Unavailable
-from stele.protocol.raft import DELIVER, Delivery
+from stele.protocol.raft import DELIVER, TELL_REMOVED, Delivery, RemovalNotice
 from stele.raft import Membership, Message
 from stele.rpc import BackoffPolicy, Channel, ClientOptions, Credentials, Role
 
@@ -97,6 +97,12 @@ class Peers:
             self.channel(target).send(DELIVER, delivery, at_once=True)
         except SteleError:
             self._unreachable(target)
+
+    def tell_removed(self, node: int, index: int) -> None:
+        """Tell a node that it is no member, as of an index. If that is lost it asks again."""
+        with suppress(SteleError):
+            notice = RemovalNotice(self._cluster, node, index, self._address)
+            self.channel(node).send(TELL_REMOVED, notice)
 
     def channel(self, node: int) -> Channel:
         """The connection to a member."""

@@ -14,9 +14,11 @@ from stele.protocol.raft import (
     RAFT,
     REPORT_SPACE,
     TAKE_CHUNK,
+    TELL_REMOVED,
     Delivery,
     ImageChunk,
     ImageChunkTaken,
+    RemovalNotice,
     SpaceReport,
 )
 from stele.rpc import Binding, Context
@@ -47,6 +49,7 @@ class RaftService:
             DELIVER.handled_by(self.deliver),
             TAKE_CHUNK.handled_by(self.take_chunk),
             REPORT_SPACE.handled_by(self.report_space),
+            TELL_REMOVED.handled_by(self.hear_of_removal),
         )
 
     def deliver(self, context: Context, delivery: Delivery) -> None:
@@ -60,6 +63,19 @@ class RaftService:
                 self._driver.tell(e.PeerMessage(message))
             except SteleError as error:
                 log.warning("a message of %s was passed over: %s", context.peer, error)
+        if delivery.messages:
+            self._answer_stranger(delivery.messages[0].source)  # all of them are one node's
+
+    def _answer_stranger(self, source: int) -> None:
+        """One that was removed has no other way to learn of it."""
+        index = self._driver.node.standing.word_for(source)
+        if index:
+            self._peers.tell_removed(source, index)
+
+    def hear_of_removal(self, _context: Context, notice: RemovalNotice) -> None:
+        """A member says that this node is none any more."""
+        if notice.cluster == self._cluster and notice.node == self._driver.node.id:
+            self._driver.tell(e.ToldRemoved(notice.index, notice.address))
 
     async def take_chunk(self, context: Context, chunk: ImageChunk) -> ImageChunkTaken:
         """A piece of a state image."""

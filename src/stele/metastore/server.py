@@ -26,6 +26,7 @@ from stele.metastore.kv import KeyValues
 from stele.metastore.log_runner import LogRunner
 from stele.metastore.log_worker import LogJob, LogWorker
 from stele.metastore.member import Member
+from stele.metastore.member_guard import for_members
 from stele.metastore.peers import Peers
 from stele.metastore.raft_service import RaftService
 from stele.metastore.service import MetastoreService
@@ -101,7 +102,10 @@ class NodeServer:
             unreachable=lambda peer: self.driver.tell(e.PeerUnreachable(peer)),
         )
         self._images = Images(member, self.driver, self._peers, self)
-        service = MetastoreService(self.driver, clock, self).bindings()
+        service = tuple(
+            for_members(self.driver, binding)
+            for binding in MetastoreService(self.driver, clock, self).bindings()
+        )
         if options.forward:
             forwarder = Forwarder(self._leader_channel)
             service = tuple(forwarder.wrapped(binding) for binding in service)
@@ -118,6 +122,7 @@ class NodeServer:
             credentials=credentials,
             network=network,
         )
+        self._removal_told = False
         self._turn_due = False
         self._ticking: asyncio.TimerHandle | None = None
         self._catching_up: asyncio.TimerHandle | None = None
@@ -157,6 +162,22 @@ class NodeServer:
         self._peers.stay_connected()
         self.driver.watches.note_leader(is_known=self.driver.node.core.leader != NOBODY)
         self.driver.tick(self._clock.monotonic_us(), self._clock.now_us())
+        self._tell_standing()
+
+    def _tell_standing(self) -> None:
+        """Say it once when this node has left its group, and when it is back."""
+        removed_at = self.driver.node.standing.removed_at
+        if self._removal_told == bool(removed_at):
+            return
+        self._removal_told = bool(removed_at)
+        if removed_at:
+            log.warning(
+                "node %d is no member of the group %s: it was removed, as of index %d, and serves "
+                "nobody; end it, or add it again (stele metastore members add %d %s)",
+                *(self.node, self.cluster, removed_at, self.node, self.address),
+            )
+        else:
+            log.warning("node %d is a member of the group %s again", self.node, self.cluster)
 
     # What the driver wants done.
 

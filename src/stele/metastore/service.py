@@ -4,38 +4,36 @@ Handlers are plain functions where they can be: they hand their request to the n
 its answer will be put into. So a request costs no task, and all that arrive together share a turn.
 The same methods serve sockets and, called directly, an embedded client.
 
-Access rules are asked for every path before anything is proposed. A caller has the name
-``role/name`` for each of its roles; an operator (``Role.ADMIN``) may do everything, so that nobody
-is locked out by a wrong rule.
+Access rules (``access.py``) are asked for every path before anything is proposed.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from stele.env.ports import Clock
 from stele.errors import InvalidArgument, NotLeader, OutOfSpace, PermissionDenied, SteleError
 from stele.metastore import commands as c
 from stele.metastore import events as e
+from stele.metastore.access import Access, expected_rules, stored_rules, told_rules
 from stele.metastore.alarm_policy import remedy
 from stele.metastore.command_checks import checked_payload
 from stele.metastore.driver import Driver
-from stele.metastore.paths import check_key, check_range
+from stele.metastore.paths import check_directory, check_key, check_range
 from stele.protocol import metastore as p
+from stele.protocol.metastore_acl import (
+    AclResponse,
+    DirectoryRules,
+    GetAclRequest,
+    SetAclRequest,
+    SwitchAclRequest,
+)
 from stele.protocol.metastore_values import Delete, Get, Identity, KeyRange, Operation, Put
 from stele.raft import NOBODY, AddLearner, Membership, Relocate
-from stele.raft import Role as RaftRole
-from stele.rpc import Binding, Context, Role
+from stele.rpc import Binding, Context
 from stele.rpc.addresses import parse_address
 from stele.rpc.wire_errors import encode_error
-
-RIGHTS: Final = {
-    "r": c.Grant.READ,
-    "w": c.Grant.WRITE,
-    "l": c.Grant.LOCK,
-    "a": c.Grant.ADMIN,
-}
 
 
 class ServiceHost(Protocol):
@@ -61,6 +59,8 @@ class MetastoreService:
         self._clock = clock
         self._host = host
         self._machine = driver.machine
+        self._access = Access(driver.machine)
+        self._check_access = self._access.check
 
     def bindings(self) -> tuple[Binding, ...]:
         """All methods, for a server."""
@@ -298,16 +298,18 @@ class MetastoreService:
     def status(self, _context: Context, request: p.StatusRequest) -> p.StatusResponse:
         """How this node is."""
         core = self._driver.node.status()
-        if request.leader and core.role != RaftRole.LEADER.value:
-            leader = self._driver.node.leader_address
-            raise NotLeader(f"node {core.node} does not lead", leader=leader)
+        standing = self._driver.node.standing
+        if request.leader and standing.removed_at:
+            raise standing.refusal()
+        if request.leader:
+            self._check_leads()
         machine = self._machine
         usage = machine.usage()
         return p.StatusResponse(
             cluster=self._host.cluster,
             node=core.node,
             address=self._host.address,
-            role=core.role,
+            role=p.REMOVED if standing.removed_at else core.role,
             term=core.term,
             leader=core.leader if core.leader in core.membership.members else NOBODY,
             commit=core.commit,
@@ -322,7 +324,13 @@ class MetastoreService:
             sessions=len(machine.sessions()),
             watchers=len(self._driver.hub),
             alarms={str(node): reason for node, reason in machine.alarms().items()},
+            removed_at=standing.removed_at,
         )
+
+    def _check_leads(self) -> None:
+        node = self._driver.node
+        if not node.leads:
+            raise NotLeader(f"node {node.id} does not lead", leader=node.leader_address)
 
     def _members(self, membership: Membership) -> tuple[p.MemberInfo, ...]:
         core = self._driver.node.status()
@@ -383,39 +391,28 @@ class MetastoreService:
         """How much may be stored."""
         return self._propose(c.SetQuota(request.identity, request.limit_bytes), _index)
 
-    def set_acl(self, _context: Context, request: p.SetAclRequest) -> Any:
-        """Who may do what below a directory."""
-        rules = _stored_rules(request.rules)
-        expected = None if request.expected is None else _stored_rules(request.expected)
+    def set_acl(self, context: Context, request: SetAclRequest) -> Any:
+        """Who may do what below a directory. Asked of the leader's rules: others may be behind,
+        and would deny what was allowed a moment ago."""
+        self._check_leads()
+        self._access.check_rules_of(context, check_directory(request.directory))
+        rules = stored_rules(request.rules)
+        expected = None if request.expected is None else expected_rules(request.expected)
         return self._propose(c.SetAcl(request.identity, request.directory, rules, expected), _index)
 
-    def get_acl(self, _context: Context, _request: p.GetAclRequest) -> Any:
-        """Who may do what."""
+    def get_acl(self, context: Context, _request: GetAclRequest) -> Any:
+        """Who may do what, as far as the caller may change it."""
 
-        def look_up() -> p.AclResponse:
-            found = self._machine.access_rules().items()
-            directories = (p.DirectoryRules(path, _told_rules(rules)) for path, rules in found)
-            return p.AclResponse(self._machine.is_guarded, tuple(directories))
+        def look_up() -> AclResponse:
+            found = self._access.rules_for(context).items()
+            directories = (DirectoryRules(path, told_rules(rules)) for path, rules in found)
+            return AclResponse(self._machine.is_guarded, tuple(directories))
 
         return self._driver.read(look_up)
 
-    def switch_acl(self, _context: Context, request: p.SwitchAclRequest) -> Any:
+    def switch_acl(self, _context: Context, request: SwitchAclRequest) -> Any:
         """Whether rules count."""
         return self._propose(c.SwitchAcl(request.identity, request.enabled), _index)
-
-    # Access.
-
-    def _check_access(self, context: Context, grant: c.Grant, keys: KeyRange) -> None:
-        if self._machine.may("", grant, keys):  # everybody may, or rules are switched off
-            return
-        caller = context.caller
-        if Role.ADMIN in caller.roles:
-            return
-        names = [f"{role}/{caller.name}" for role in sorted(caller.roles)]
-        if not any(self._machine.may(name, grant, keys) for name in names):
-            raise PermissionDenied(
-                f"{caller} has no right to {str(grant.name).lower()} {keys.start}"
-            )
 
 
 def _executed(answer: c.Executed) -> p.ExecuteResponse:
@@ -449,24 +446,3 @@ def _index(answer: c.Done) -> p.IndexResponse:
 
 def _lock(answer: c.LockAnswer) -> p.LockResponse:
     return p.LockResponse(answer.ticket, answer.token, answer.state is c.LockState.WAITING)
-
-
-def _stored_rules(rules: Iterable[p.AccessRule]) -> tuple[c.AclRule, ...]:
-    return tuple(c.AclRule(rule.caller, _grant(rule.rights)) for rule in rules)
-
-
-def _told_rules(rules: Iterable[c.AclRule]) -> tuple[p.AccessRule, ...]:
-    return tuple(p.AccessRule(rule.identity, _letters(rule.grant)) for rule in rules)
-
-
-def _letters(grant: c.Grant) -> str:
-    return "".join(letter for letter, right in RIGHTS.items() if right in grant)
-
-
-def _grant(letters: str) -> c.Grant:
-    grant = c.Grant(0)
-    for letter in letters:
-        if letter not in RIGHTS:
-            raise InvalidArgument(f"right {letter!r} is none of {', '.join(RIGHTS)}")
-        grant |= RIGHTS[letter]
-    return grant

@@ -14,6 +14,12 @@ from typing import Final
 
 import msgspec
 
+from stele.protocol.metastore_acl import (
+    AclResponse,
+    GetAclRequest,
+    SetAclRequest,
+    SwitchAclRequest,
+)
 from stele.protocol.metastore_values import (
     Changes,
     Compare,
@@ -34,12 +40,17 @@ GET_MANY_MAX: Final = 256
 EXECUTE_MANY_MAX: Final = 256
 """Requests in one message."""
 
+REMOVED: Final = "removed"
+"""The role of a node that knows it is no member of its group any more."""
+
 _READ = allow("metastore.read", *EVERYONE)
 _WRITE = allow("metastore.write", *EVERYONE)
 _WATCH = allow("metastore.watch", *EVERYONE)
 _SESSION = allow("metastore.session", *EVERYONE)
 _LOOK = allow("metastore.status", *EVERYONE)
 _ADMIN = allow("metastore.admin", Role.ADMIN, Role.MASTER, Role.METASTORE)
+_ACL = allow("metastore.acl", *EVERYONE)
+"""The service decides, by the rules themselves: see ``stele.metastore.access``."""
 _JOIN = allow("metastore.join", Role.ADMIN, Role.METASTORE)
 
 
@@ -308,6 +319,8 @@ class StatusResponse(msgspec.Struct, frozen=True):
     watchers: int = 0
     alarms: dict[str, str] = {}
     """Nodes without space, and what they said. While there is one, nothing can be put."""
+    removed_at: int = 0
+    """Not 0: the node knows that it is no member of its group, as of this index."""
 
 
 class ChangeMembersRequest(msgspec.Struct, frozen=True):
@@ -364,49 +377,6 @@ class SetQuotaRequest(msgspec.Struct, frozen=True):
 
     identity: Identity
     limit_bytes: int
-
-
-class AccessRule(msgspec.Struct, frozen=True, array_like=True):
-    """Who may do what: a caller as ``role/name`` with ``*`` for any, and letters of ``rwla``."""
-
-    caller: str
-    rights: str
-    """``r`` read, ``w`` write, ``l`` lock, ``a`` administer."""
-
-
-class SetAclRequest(msgspec.Struct, frozen=True):
-    """Replace the rules of a directory; none removes them, and those above it hold again."""
-
-    identity: Identity
-    directory: str
-    rules: tuple[AccessRule, ...]
-    expected: tuple[AccessRule, ...] | None = None
-    """If given: only while the directory has these rules, else ``Conflict``."""
-
-
-class GetAclRequest(msgspec.Struct, frozen=True):
-    """All access rules."""
-
-
-class DirectoryRules(msgspec.Struct, frozen=True):
-    """The rules of one directory."""
-
-    directory: str
-    rules: tuple[AccessRule, ...]
-
-
-class AclResponse(msgspec.Struct, frozen=True):
-    """All access rules, by directory, and whether they count."""
-
-    enabled: bool
-    directories: tuple[DirectoryRules, ...]
-
-
-class SwitchAclRequest(msgspec.Struct, frozen=True):
-    """Turn access rules on or off."""
-
-    identity: Identity
-    enabled: bool
 
 
 GET = METASTORE.unary("get", 1, request=GetRequest, response=GetResponse, permission=_READ)
@@ -471,7 +441,7 @@ CLEAR_ALARM = METASTORE.unary(
     "clear-alarm", 19, request=ClearAlarmRequest, response=IndexResponse, permission=_ADMIN
 )
 SET_ACL = METASTORE.unary(
-    "set-acl", 20, request=SetAclRequest, response=IndexResponse, permission=_ADMIN
+    "set-acl", 20, request=SetAclRequest, response=IndexResponse, permission=_ACL
 )
 SWITCH_ACL = METASTORE.unary(
     "switch-acl", 21, request=SwitchAclRequest, response=IndexResponse, permission=_ADMIN
@@ -480,7 +450,7 @@ SET_QUOTA = METASTORE.unary(
     "set-quota", 22, request=SetQuotaRequest, response=IndexResponse, permission=_ADMIN
 )
 GET_ACL = METASTORE.unary(
-    "get-acl", 23, request=GetAclRequest, response=AclResponse, permission=_ADMIN
+    "get-acl", 23, request=GetAclRequest, response=AclResponse, permission=_ACL
 )
 GET_MANY = METASTORE.unary(
     "get-many", 24, request=GetManyRequest, response=GetManyResponse, permission=_READ

@@ -57,6 +57,17 @@ class SpaceReport(msgspec.Struct, frozen=True, array_like=True):
     is_short: bool = True
 
 
+class RemovalNotice(msgspec.Struct, frozen=True, array_like=True):
+    """For one who speaks as a member and is none: up to ``index`` that is decided."""
+
+    cluster: str
+    node: int
+    """Whom it is for: an address may have changed hands."""
+    index: int
+    address: str
+    """Of the member that says so."""
+
+
 DELIVER = RAFT.one_way(
     "deliver",
     1,
@@ -79,5 +90,12 @@ REPORT_SPACE = RAFT.one_way(
     "report-space",
     3,
     request=SpaceReport,
+    permission=allow("metastore.replicate", Role.METASTORE),
+)
+
+TELL_REMOVED = RAFT.one_way(
+    "tell-removed",
+    4,
+    request=RemovalNotice,
     permission=allow("metastore.replicate", Role.METASTORE),
 )

@@ -37,6 +37,19 @@ class RaftCore(Protocol):
         """The newest membership in its log: whom to connect to, and where."""
 
     @property
+    def commit(self) -> int:
+        """Up to here the log is known to be decided."""
+
+    @property
+    def membership_index(self) -> int:
+        """The entry that brought it; where the log begins if it is older than that."""
+
+    @property
+    def removed_at(self) -> int:
+        """The entry of its own log that took this node out of its group; 0 while it belongs to
+        one, or never did. Most that are removed are not sent that entry any more."""
+
+    @property
     def leading_term(self) -> int:
         """The term in which it leads; 0 while it does not."""
 

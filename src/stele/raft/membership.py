@@ -177,6 +177,17 @@ class MembershipHistory:
         del self._indices[:gone]
         del self._memberships[:gone]
 
+    def left_at(self, node: int) -> int:
+        """The entry that took ``node`` out of the group; 0 while it belongs to it, or if it was no
+        member as far as this log reaches back."""
+        if node in self.current.members:
+            return 0
+        before = [self._base, *self._memberships]
+        for step in reversed(range(len(self._indices))):
+            if node in before[step].members:
+                return self._indices[step]
+        return 0
+
     def at(self, index: int) -> Membership:
         """The membership that held when ``index`` was the last entry of the log."""
         known = bisect.bisect_right(self._indices, index)

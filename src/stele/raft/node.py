@@ -128,6 +128,22 @@ class RaftNode:
         return self.state.log.history.current
 
     @property
+    def commit(self) -> int:
+        """See ``RaftCore``."""
+        return self.state.log.commit
+
+    @property
+    def membership_index(self) -> int:
+        """See ``RaftCore``."""
+        log = self.state.log
+        return log.history.current_index or log.base_index
+
+    @property
+    def removed_at(self) -> int:
+        """See ``RaftCore``."""
+        return self.state.log.history.left_at(self.state.id)
+
+    @property
     def leading_term(self) -> int:
         """See ``RaftCore``."""
         s = self.state

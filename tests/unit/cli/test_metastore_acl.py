@@ -59,6 +59,7 @@ def test_what_is_missing_or_wrong_is_named(shell: Shell) -> None:
     assert "the directory is missing" in shell.run("acl", "revoke", code=2)
     assert "right 'x' is none of" in shell.run("acl", "grant", "/jobs/", "*", "rx", code=2)
     assert "/jobs" in shell.run("acl", "grant", "/jobs", "*", "r", code=2)
+    assert "'worker' is not a caller" in shell.run("acl", "grant", "/jobs/", "worker", "r", code=2)
     assert "invalid choice" in shell.run("acl", "permit", code=2)
 
 

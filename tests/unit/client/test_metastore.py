@@ -10,7 +10,7 @@ from stele.client import metastore as sync
 from stele.client import metastore_aio, metastore_session, metastore_transaction, metastore_watch
 from stele.client.metastore_admin import MetastoreAdmin
 from stele.errors import Conflict, DeadlineExceeded, InvalidArgument
-from stele.protocol.metastore import AccessRule
+from stele.protocol.metastore_acl import AccessRule
 from stele.protocol.metastore_values import Compare, CompareField, Put, Relation
 from tests.unit.metastore.embedded_support import Home
 

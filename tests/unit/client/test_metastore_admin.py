@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from stele.errors import Conflict, InvalidArgument, NotFound, OutOfSpace, PermissionDenied
-from stele.protocol.metastore import AccessRule
+from stele.protocol.metastore_acl import AccessRule
 from stele.rpc import Role
 from tests.unit.metastore.cluster_support import group_of
 

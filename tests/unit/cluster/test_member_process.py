@@ -11,6 +11,8 @@ from unittest import mock
 import pytest
 
 import stele
+from stele.client.metastore_admin import MetastoreAdmin
+from stele.client.metastore_aio import AsyncMetastore
 from stele.client.metastore_connect import connect_async
 from stele.cluster.discovery import Announcer, DiscoveryOptions
 from stele.cluster.member_process import MemberProcess, ServeOptions, serve
@@ -18,6 +20,7 @@ from stele.env.real import SystemClock
 from stele.errors import AlreadyExists, InvalidArgument, NotFound, Unavailable
 from stele.metastore.discovery import Respondent
 from stele.metastore.server import NodeServer
+from stele.rpc import Role
 from tests.unit.rpc.addresses import free_address, free_port
 
 
@@ -52,6 +55,45 @@ async def test_s39_found_join_move_and_hand_over(tmp_path: Path) -> None:
             while moved not in [m.address for m in await ms.admin.members()]:
                 await asyncio.sleep(0.05)
         assert (await ms.get("/a")).value == b"1"  # type: ignore[union-attr]
+        await ms.close()
+    finally:
+        await a.close()
+        await b.close()
+
+
+async def voters(ms: AsyncMetastore) -> set[str]:
+    return {member.address for member in await ms.admin.members() if member.is_voter}
+
+
+async def test_a_removed_node_does_not_come_back_by_itself(tmp_path: Path) -> None:
+    """Not even with ``--join``: who removed it may add it again."""
+    first, second = free_address(), free_address()
+    a = MemberProcess(ServeOptions(directory=str(tmp_path / "a"), listen=first, bootstrap=True))
+    b = MemberProcess(ServeOptions(directory=str(tmp_path / "b"), listen=second, join=(first,)))
+    try:
+        await a.start()
+        await b.start()
+        ms = await connect_async([first, second], role=Role.ADMIN)
+        async with asyncio.timeout(60):
+            while await voters(ms) != {first, second}:
+                await asyncio.sleep(0.05)
+        node = a.server.node
+        await ms.admin.remove(node)
+        async with asyncio.timeout(60):
+            while not a.server.driver.node.standing.removed_at:
+                await asyncio.sleep(0.05)
+        await a.close()
+        a = MemberProcess(ServeOptions(directory=str(tmp_path / "a"), listen=first, join=(second,)))
+        with mock.patch.object(MetastoreAdmin, "join") as join:
+            await a.start()
+            async with asyncio.timeout(60):
+                while (await ms.admin.status(first)).role != "removed":
+                    await asyncio.sleep(0.05)
+            join.assert_not_called()
+        await ms.admin.add_learner(node, first)
+        async with asyncio.timeout(60):
+            while await voters(ms) != {first, second}:
+                await asyncio.sleep(0.05)
         await ms.close()
     finally:
         await a.close()

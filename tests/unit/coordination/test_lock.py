@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from stele.coordination.lock import FencedLock
-from stele.errors import DeadlineExceeded, SessionExpired
-from stele.protocol.metastore_values import Put
+from stele.errors import DeadlineExceeded, InvalidArgument, SessionExpired
+from stele.protocol.metastore_values import Compare, CompareField, Put, Relation
 from tests.unit.coordination.direct_metastore import DirectMetastore
 
 
@@ -29,6 +29,30 @@ def test_one_whose_session_ended_writes_nothing() -> None:
             with pytest.raises(SessionExpired, match="nothing was written"):
                 lock.write(Put("/a", b"late"))
     assert metastore.get("/a") is None
+
+
+def test_who_does_not_hold_it_yet_or_any_more_writes_nothing() -> None:
+    metastore = DirectMetastore()
+    lock = FencedLock(metastore, metastore.session(), "/locks/x")
+    with pytest.raises(SessionExpired, match=r"/locks/x is not held: nothing was written"):
+        lock.write(Put("/a", b"early"))
+    with lock:
+        pass
+    with pytest.raises(SessionExpired, match=r"/locks/x is not held: nothing was written"):
+        lock.write(Put("/a", b"late"))
+    assert metastore.get("/a") is None
+
+
+def test_the_token_of_a_lock_that_is_not_held_proves_nothing() -> None:
+    metastore = DirectMetastore()
+    lock = metastore.session().lock("/locks/x")
+    held = Compare("/locks/x", CompareField.TOKEN, Relation.EQUAL, lock.token)
+    with pytest.raises(InvalidArgument, match="not acquired, or is given back"):
+        metastore.txn([held], [Put("/a", b"1")])
+    free = Compare("/locks/x", CompareField.TOKEN, Relation.LESS, 1)
+    assert metastore.txn([free], [Put("/a", b"2")]).succeeded
+    lock.acquire()
+    assert not metastore.txn([free], [Put("/a", b"3")]).succeeded
 
 
 def test_two_do_not_hold_it() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from stele.errors import NotLeader, PermissionDenied
 from stele.protocol import metastore as p
-from stele.protocol.metastore import AccessRule
+from stele.protocol.metastore_acl import AccessRule
 from stele.protocol.metastore_values import Identity, Put
 from stele.rpc import Role
 from tests.unit.metastore.cluster_support import Group, group_of

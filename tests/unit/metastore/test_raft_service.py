@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from stele.errors import InvalidArgument, PermissionDenied
-from stele.protocol.raft import DELIVER, TAKE_CHUNK, Delivery, ImageChunk
+from stele.protocol.raft import (
+    DELIVER,
+    TAKE_CHUNK,
+    TELL_REMOVED,
+    Delivery,
+    ImageChunk,
+    RemovalNotice,
+)
 from stele.raft import InstallSnapshot, Snapshot
 from stele.raft.messages import VoteRequest
 from stele.rpc import Channel, ClientOptions, Role
@@ -41,6 +48,22 @@ async def test_another_group_is_not_listened_to() -> None:
             )
             with pytest.raises(InvalidArgument, match="one attachment"):
                 await channel.call_attached(TAKE_CHUNK, ours)
+
+
+async def test_a_notice_for_another_is_passed_over() -> None:
+    async with group_of(1) as group:
+        (server,) = group.servers.values()
+        standing = server.driver.node.standing
+        async with channel_to(group, Role.METASTORE) as channel:
+            await channel.connect()
+            channel.send(TELL_REMOVED, RemovalNotice("another", server.node, 99, "m9:1"))
+            channel.send(TELL_REMOVED, RemovalNotice(server.cluster, server.node + 1, 99, "m9:1"))
+            channel.send(DELIVER, Delivery(server.cluster, "m9:1", ()))
+            await settle()
+            assert standing.removed_at == 0
+            channel.send(TELL_REMOVED, RemovalNotice(server.cluster, server.node, 99, "m9:1"))
+            await settle()
+            assert standing.removed_at == 99
 
 
 async def test_only_members_may_speak_of_consensus() -> None:

@@ -103,6 +103,40 @@ async def test_leadership_is_handed_over_and_a_removed_node_is_out() -> None:
         assert len(await ms.admin.members()) == 2
 
 
+@pytest.mark.parametrize("leads", [False, True])
+async def test_a_removed_node_is_told_and_can_be_added_again(
+    leads: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also when it was away while it was removed, and after a restart."""
+
+    async def said(text: str, times: int) -> None:
+        async with asyncio.timeout(30):
+            while caplog.text.count(text) < times:
+                await asyncio.sleep(0.01)
+
+    async with group_of(3) as group:
+        ms = group.client()
+        await ms.put("/a", b"1")
+        gone = group.leader() if leads else next(a for a in group.servers if a != group.leader())
+        node, cluster = group.servers[gone].node, group.servers[gone].cluster
+        out = f"node {node} is no member of the group {cluster}: it was removed, as of index"
+        if not leads:
+            await group.kill(gone)
+        await ms.admin.remove(node)
+        if not leads:
+            group.start(gone)
+        await said(out, 1)
+        await group.kill(gone)
+        group.start(gone)
+        await said(out, 2)
+        assert (await ms.admin.status(gone)).role == "removed"
+        await ms.admin.join(node, gone)
+        await said(f"node {node} is a member of the group {cluster} again", 1)
+        assert (await ms.admin.status(gone)).role == "follower"
+        assert node in [member.node for member in await ms.admin.members() if member.is_voter]
+        assert caplog.text.count(out) == 2, "once in each of its lives"
+
+
 async def test_followers_hear_of_a_commit_without_another_write_or_a_heartbeat() -> None:
     async with group_of(3) as group:
         ms = group.client()

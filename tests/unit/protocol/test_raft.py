@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from stele.protocol.raft import RAFT, Delivery, ImageChunk
+from stele.protocol.raft import RAFT, Delivery, ImageChunk, RemovalNotice
 from stele.raft import Entry, EntryKind, InstallSnapshot, Membership, Snapshot
 from stele.raft.messages import AppendRequest
 from stele.rpc import Role
@@ -18,6 +18,8 @@ def test_a_delivery_carries_whole_messages() -> None:
     assert msgspec.msgpack.decode(data, type=Delivery) == delivery
     chunk = ImageChunk("c", install, 0, 1, is_last=False)
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(chunk), type=ImageChunk) == chunk
+    notice = RemovalNotice("c", 4, 9, "a:1")
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(notice), type=RemovalNotice) == notice
 
 
 def test_only_members_may_call_it() -> None:

@@ -20,6 +20,7 @@ def test_the_node_is_a_core() -> None:
     core.tick()
     assert (core.role, core.term, core.leader) == (Role.FOLLOWER, 1, NOBODY)
     assert core.membership == core.status().membership
+    assert (core.membership_index, core.removed_at, core.commit) == (1, 0, 1)
 
 
 def test_the_node_offers_exactly_what_the_port_asks_for() -> None:

@@ -105,6 +105,24 @@ def test_bytes_that_are_no_membership_are_corruption(data: bytes) -> None:
         decode_membership(data)
 
 
+def test_who_left_is_known_by_the_entry_that_took_it_out_last() -> None:
+    history = MembershipHistory(Membership((1,)))
+    left = []
+    for index, learners in ((3, (2,)), (5, ()), (6, (4,)), (8, (2, 4)), (9, (4,))):
+        history.record(index, Membership((1,), learners))
+        left.append(history.left_at(2))
+    assert left == [0, 5, 5, 0, 9]
+    assert history.left_at(1) == 0
+    assert history.left_at(7) == 0, "it never was one"
+    history.compact(8)
+    assert history.left_at(2) == 9
+    history.truncate(9)
+    assert history.left_at(2) == 0, "it was not decided"
+    history.record(9, Membership((1,)))
+    history.compact(9)
+    assert history.left_at(2) == 0, "so far back nobody remembers"
+
+
 STEPS = st.lists(
     st.tuples(st.sampled_from(["record", "truncate", "compact"]), st.integers(0, 12)), max_size=25
 )

@@ -472,13 +472,16 @@ class StateMachine:
 
         Indices go on ``index_offset`` above those of the backup, so that no token and no epoch is
         ever given out twice; sessions and what they hold end, because their owners know nothing of
-        it; clients are forgotten. Returns the index where the log has to go on.
+        it; clients are forgotten. History begins anew: the old group may have given indices above
+        the backup to changes that are lost, so who has seen one must not go on from it as if
+        nothing were missing. Returns the index where the log has to go on.
         """
         if index_offset < 1:
             raise LimitExceeded(f"an offset of {index_offset} is too small: at least 1")
         footprint = Footprint(self._header.applied_index + index_offset)
         self._sessions.end(footprint, [info.id for info in self._sessions.all()])
         self._versions.conclude(footprint)
+        self._versions.forget_all(footprint.index)
         self._retries.clear(footprint.index)
         self._header.applied_index = footprint.index
         self._header.incarnation += 1

@@ -14,6 +14,7 @@ when it is at or below it.
 from __future__ import annotations
 
 import struct
+import sys
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -252,6 +253,11 @@ class Versions:
         self._header.waterline_goal = max(self._header.waterline_goal, up_to)
         self._forget_some(FORGET_CHANGES_MAX)
         return self._header.waterline
+
+    def forget_all(self, up_to: int) -> None:
+        """Raise the waterline at once, however much there is to give up."""
+        self._header.waterline_goal = up_to
+        self._forget_some(sys.maxsize)
 
     @property
     def is_forgetting(self) -> bool:

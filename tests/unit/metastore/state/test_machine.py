@@ -9,8 +9,8 @@ from random import Random
 import pytest
 
 from stele.env.posix import PosixFileSystem
-from stele.errors import LimitExceeded, UnsupportedFormat
-from stele.metastore.commands import Effects, Executed
+from stele.errors import LimitExceeded, SnapshotTooOld, UnsupportedFormat
+from stele.metastore.commands import Effects, Executed, Refused
 from stele.metastore.kv_memory import MemoryKeyValues
 from stele.metastore.kv_rocks import RocksKeyValues
 from stele.metastore.state import keys, pages
@@ -224,6 +224,31 @@ def test_a_restored_state_goes_on_above_all_that_was_given_out() -> None:
     assert restored.acquire(again, "/l", client=9).token > token
     with pytest.raises(LimitExceeded):
         restored.machine.restore(0)
+
+
+def test_after_a_restore_nobody_goes_on_from_an_index_of_before() -> None:
+    """The old group went on after the backup: what it did there is lost, and must be missed."""
+    source = Replica()
+    for number in range(5):
+        source.put("/a", b"%d" % number)
+    source.put("/gone", b"")
+    source.delete("/gone")
+    restored = Replica()
+    restored.machine.replace(source.machine.export())
+    index = restored.machine.restore(1000)
+    for seen in (1, 5, 7, 50, index - 1):
+        with pytest.raises(SnapshotTooOld, match=f"history begins at {index}"):
+            restored.machine.history(seen, 10)
+        with pytest.raises(SnapshotTooOld):
+            restored.machine.get("/a", seen)
+    refused = restored.commit(50, (KeyRange("/a"),), Put("/a", b"old"))
+    assert isinstance(refused, Refused)
+    assert refused.error == "SnapshotTooOld"
+    assert restored.machine.waterline == index
+    restored.restart()
+    assert restored.machine.get("/a", index) == restored.machine.get("/a")
+    written = restored.put("/a", b"new")
+    assert [changes.index for changes in restored.machine.history(index, 10)] == [written]
 
 
 def test_a_restored_state_has_forgotten_the_clients() -> None:

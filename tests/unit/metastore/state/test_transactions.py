@@ -71,11 +71,16 @@ def test_what_can_be_compared(field: CompareField, operand: int | bytes) -> None
         assert done.succeeded is holds, (relation, right)
 
 
-@pytest.mark.parametrize("field", list(CompareField))
+@pytest.mark.parametrize("field", sorted(set(CompareField) - {CompareField.TOKEN}))
 def test_what_is_missing_is_zero_or_empty(field: CompareField) -> None:
     operand = b"" if field == CompareField.VALUE else 0
     done = Replica().execute(compares=(Compare("/none", field, Relation.EQUAL, operand),))
     assert done.succeeded
+
+
+def test_the_token_of_a_free_lock_is_below_all_others() -> None:
+    free = Compare("/none", CompareField.TOKEN, Relation.LESS, 1)
+    assert Replica().execute(compares=(free,)).succeeded
 
 
 def test_a_branch_is_done_whole_and_the_other_not_at_all() -> None:
