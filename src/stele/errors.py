@@ -6,6 +6,7 @@
     │   └── TabletNotServing      the tablet lives elsewhere, or its epoch moved on
     ├── RetryLater                the same request may work in a moment
     │   ├── Unavailable
+    │   │   └── Unreachable       no connection, so nothing was sent; names the address
     │   ├── Throttled             a budget is full; says which
     │   ├── DeadlineExceeded      the outcome may be unknown
     │   ├── OutcomeUnknown        may have taken effect: ask again under the same identity
@@ -66,6 +67,17 @@ class RetryLater(SteleError):
 
 class Unavailable(RetryLater):
     """The service cannot answer right now."""
+
+
+class Unreachable(Unavailable):
+    """There is no connection to ``address``, so nothing was sent."""
+
+    def __init__(self, message: str, address: str = "", cuts: int = 0):
+        super().__init__(message)
+        self.address = address
+        self.cuts = cuts
+        """How many connections in a row the server took and closed without a word, as one does that
+        refuses a certificate, or speaks TLS where the caller does not."""
 
 
 class Throttled(RetryLater):

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
+from stele.client.metastore_attempts import Attempts
 from stele.client.metastore_gathering import gatherings
 from stele.client.metastore_keeper import keep_session
 from stele.client.metastore_route import Route
@@ -133,6 +134,7 @@ class ClusterTransport:
     ) -> Resp:
         deadline_s = began_s + timeout_s
         refusals = 0
+        attempts = Attempts()
         while True:
             address = self.route.current
             left_s = max(deadline_s - self._loop.time(), 0.0)
@@ -142,9 +144,12 @@ class ClusterTransport:
                 )
             except TRIED_AGAIN as error:
                 refusals += 1
+                attempts.note(address, error)
+                if not self._learned_from:
+                    attempts.give_up_if_unwanted(address, error)
                 pause_s = self.after(error, address, refusals)
                 if self._loop.time() + pause_s >= deadline_s:
-                    raise _late(method.full_name, error, timeout_s) from error
+                    raise attempts.late(method.full_name, timeout_s) from error
             else:
                 self._answered(address)
                 return response
@@ -163,7 +168,8 @@ class ClusterTransport:
     async def _learn(self, address: str) -> None:
         try:
             status = await self.call_at(address, STATUS, StatusRequest(), timeout_s=ATTEMPT_S)
-            self.route.learn(member.address for member in status.members if member.address)
+            # A learner cannot lead, and one that was added may not even run yet.
+            self.route.learn(m.address for m in status.members if m.is_voter and m.address)
         except SteleError:
             self._learn_at_s = 0.0  # the next answer asks again
         finally:
@@ -278,10 +284,6 @@ class ClusterTransport:
             )
             self._channels[address, lane] = channel
         return channel
-
-
-def _late(what: str, error: SteleError, timeout_s: float) -> SteleError:
-    return DeadlineExceeded(f"{what} was not answered within {timeout_s:g} s; at last: {error}")
 
 
 class ClusterWatch:

@@ -29,7 +29,7 @@ def tick(s: RaftState) -> None:
             become_follower(s, s.term, NOBODY)
             return
         for progress in s.peers.values():
-            progress.recently_active = False
+            progress.begin_period()
     if s.heartbeat_elapsed >= s.config.heartbeat_ticks:
         s.heartbeat_elapsed = 0
         began = reading.begin_round(s)

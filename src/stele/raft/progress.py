@@ -72,6 +72,7 @@ class Progress:
         "next",
         "pending_snapshot",
         "recently_active",
+        "silent_periods",
         "state",
     )
 
@@ -94,6 +95,9 @@ class Progress:
 
         self.recently_active = True
         """Heard from since the last quorum check. A newcomer gets one period to say something."""
+
+        self.silent_periods = 0
+        """Whole periods between quorum checks without a word, up to the last check."""
 
     def has_all(self, last_index: int) -> bool:
         """Whether all entries were streamed already: the common case, and cheap to tell."""
@@ -121,6 +125,11 @@ class Progress:
         self.recently_active = True
         self.answer_due = False
         self.check_due = self.match < last_index
+
+    def begin_period(self) -> None:
+        """The quorum was checked; listen anew."""
+        self.silent_periods = 0 if self.recently_active else self.silent_periods + 1
+        self.recently_active = False
 
     def accept(self, index: int, log_first_index: int) -> bool:
         """The follower holds the leader's log up to ``index``. Whether that was news."""

@@ -64,10 +64,17 @@ def refuse_straggler(s: RaftState, node: int) -> None:
         return
     lag = s.log.last_index - progress.match
     limit = s.config.promotion_lag_entries_max
-    if progress.state is not ProgressState.REPLICATE or lag > limit:
+    if progress.silent_periods and not progress.recently_active:
+        beats = progress.silent_periods * s.config.election_ticks // s.config.heartbeat_ticks
+        raise Unavailable(
+            f"node {node} has not caught up: it answered none of the last {beats} heartbeats"
+        )
+    if lag > limit:
         raise Unavailable(
             f"node {node} is {lag} entries behind (promotion_lag_entries_max {limit})"
         )
+    if progress.state is not ProgressState.REPLICATE:
+        raise Unavailable(f"node {node} has not caught up: what its log holds is not known yet")
 
 
 def _append(s: RaftState, kind: EntryKind, payloads: Sequence[bytes]) -> Proposed:

@@ -18,7 +18,15 @@ from types import TracebackType
 from typing import Final, Self
 
 from stele.env.ports import Network, Random
-from stele.errors import DeadlineExceeded, StaleHandle, SteleError, Throttled, Unavailable
+from stele.errors import (
+    DeadlineExceeded,
+    StaleHandle,
+    SteleError,
+    Throttled,
+    Unavailable,
+    Unreachable,
+)
+from stele.rpc.addresses import UNIX_PREFIX
 from stele.rpc.backoff_policy import BackoffPolicy
 from stele.rpc.client_session import ClientOptions, ClientSession
 from stele.rpc.connection import MessageClock
@@ -46,6 +54,18 @@ TIMEOUT_S: Final = 30.0
 
 CLOSE_GRACE_S: Final = 5.0
 
+CUTS_TOLD: Final = 2
+"""One connection may be cut because the server ends; after so many there is more to it."""
+
+CUT_WITH_TLS: Final = (
+    "it refuses this certificate, or does not speak TLS; check --tls-cert and --tls-ca (or tls=): "
+    "authority, dates, stele:// URI, and what the server's log says"
+)
+CUT_WITHOUT_TLS: Final = (
+    "it may speak TLS only; give certificates (--tls-cert, --tls-key and --tls-ca, or tls=)"
+)
+CUT_LOCALLY: Final = "the server's log says why"
+
 
 class Channel:
     """Calls to one server. Belongs to the loop it was made in."""
@@ -65,6 +85,7 @@ class Channel:
         self._options = options or ClientOptions()
         self._random = random
         self._network: Network = network or SocketNetwork(credentials)
+        self._has_tls = credentials is not None
         self._clock = clock
         self._backoff = backoff or BackoffPolicy()
         self._loop = asyncio.get_running_loop()
@@ -72,6 +93,7 @@ class Channel:
         self._session: ClientSession | None = None
         self._draining: set[ClientSession] = set()
         self._failures = 0
+        self._cuts = 0
         self._retry_at_us = 0
         self._last_error: SteleError | None = None
         self._closed = False
@@ -236,7 +258,7 @@ class Channel:
                 return session
             session = self._dial_if_due()
             if session is None and not wait:
-                raise Unavailable(f"{self.address} cannot be reached") from self._last_error
+                raise self._unreachable() from self._last_error
             try:
                 async with asyncio.timeout_at(deadline_us / SECOND_US):
                     if session is None:
@@ -245,10 +267,26 @@ class Channel:
                         await asyncio.wait([session.ready])
                         session.ready.result()
             except TimeoutError as error:
-                raise DeadlineExceeded(f"no connection to {self.address} in time") from error
+                raise DeadlineExceeded(self._late()) from error
+            except Unavailable as error:
+                if not wait:
+                    raise self._unreachable() from error
             except SteleError:
                 if not wait:
                     raise
+
+    def _late(self) -> str:
+        late = f"no connection to {self.address} in time"
+        return late if self._last_error is None else f"{late}; at last: {self._unreachable()}"
+
+    def _unreachable(self) -> Unreachable:
+        """Why there is no connection, and what to check if the server seems not to want one."""
+        told = str(self._last_error)
+        if self._cuts >= CUTS_TOLD:
+            hint = CUT_WITH_TLS if self._has_tls else CUT_WITHOUT_TLS
+            told += f", {self._cuts} times in a row: "
+            told += CUT_LOCALLY if self.address.startswith(UNIX_PREFIX) else hint
+        return Unreachable(told, self.address, self._cuts)
 
     def _dial_if_due(self) -> ClientSession | None:
         """The connection that is being made, a new one, or none while the backoff lasts."""
@@ -270,10 +308,12 @@ class Channel:
     def _on_dialled(self, ready: asyncio.Future[None]) -> None:
         error = ready.exception()
         if error is None:
-            self._failures = 0
+            self._failures = self._cuts = 0
             return
         assert isinstance(error, SteleError), "a connection fails with one of our errors"
         self._last_error = error
         self._failures += 1
+        is_cut = isinstance(error, Unreachable) and error.cuts > 0
+        self._cuts = self._cuts + 1 if is_cut else 0
         dice = self._random.below(self._backoff.span_us(self._failures) // 2)
         self._retry_at_us = self._now_us() + self._backoff.wait_us(self._failures, dice)

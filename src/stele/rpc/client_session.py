@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from stele.env.ports import ByteStream
-from stele.errors import DeadlineExceeded, SteleError, Throttled, Unavailable
+from stele.errors import DeadlineExceeded, SteleError, Throttled, Unavailable, Unreachable
 from stele.rpc.client_connection import ClientConnection
 from stele.rpc.connection import Connection, MessageClock, make_hello
 from stele.rpc.connection_states import State
@@ -164,6 +164,17 @@ class ClientSession(Session):
         super().opened(stream)
         if self._is_unwanted:
             self.drain()
+
+    def closed(self, error: SteleError | None) -> None:
+        """The stream is gone. If the server never said hello, that was its answer."""
+        is_cut = self.connection is not None and self.connection.state is State.GREETING
+        if is_cut and (error is None or isinstance(error, Unavailable)):
+            assert self._stream is not None, "a connection has a stream"
+            peer = self._stream.peer
+            told = Unreachable(f"{peer} closed the connection before its hello", peer, cuts=1)
+            told.__cause__ = error
+            error = told
+        super().closed(error)
 
     def _connect(self, stream: ByteStream) -> Connection:
         options = self._options

@@ -25,6 +25,7 @@ from stele.errors import (
     SteleError,
     Unauthenticated,
     Unavailable,
+    Unreachable,
 )
 from stele.rpc.addresses import (
     Address,
@@ -37,6 +38,7 @@ from stele.rpc.fork import stays_with_parent
 from stele.rpc.framing import GATHER_BEGIN_BYTES
 from stele.rpc.identity import PeerIdentity, Proof
 from stele.rpc.listening import bind_tcp, bind_unix, proof_of, set_no_delay, unlink
+from stele.rpc.refusal_log import RefusalLog, kind_of
 from stele.rpc.tls import HANDSHAKE_TIMEOUT_S, Credentials
 
 if TYPE_CHECKING:
@@ -124,6 +126,7 @@ class SocketStream(asyncio.BufferedProtocol):
         proof: Proof,
         credentials: Credentials | None,
         scratch: memoryview,
+        refusals: RefusalLog,
     ):
         self.link = Link(proof)
         self._handler = handler
@@ -132,6 +135,7 @@ class SocketStream(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._ended = False
         self._scratch = scratch
+        self._refusals = refusals
         self._in_place = False
         self._read_bytes = 0
         self._direct: DirectReader = (
@@ -189,7 +193,8 @@ class SocketStream(asyncio.BufferedProtocol):
                 certificate = transport.get_extra_info("peercert")
                 self.link = Link(Proof.CERTIFICATE, self._credentials.identify(certificate))
             except SteleError as error:
-                audit.warning("refused %s: %s", self._peer, error)
+                now_s = asyncio.get_running_loop().time()
+                self._refusals.warn(kind_of(error), f"refused {self._peer}: {error}", now_s)
                 self._end(error)
                 self._transport.abort()
                 return
@@ -248,8 +253,10 @@ class SocketListener:
         accept: Callable[[], StreamHandler],
         credentials: Credentials | None,
         scratch: memoryview,
+        refusals: RefusalLog,
     ):
         self._scratch = scratch
+        self._refusals = refusals
         self._loop = loop
         self._socket = listening
         stays_with_parent(listening)
@@ -297,7 +304,7 @@ class SocketListener:
             set_no_delay(accepted)
             peer = _describe(remote) or f"a process at {self._address}"
             if len(self._handshakes) >= HANDSHAKES_MAX:
-                audit.warning("refused %s: %d handshakes in progress", peer, HANDSHAKES_MAX)
+                self._warn("handshakes", f"refused {peer}: {HANDSHAKES_MAX} handshakes in progress")
                 accepted.close()
                 continue
             handshake = self._loop.create_task(self._welcome(accepted, peer))
@@ -309,7 +316,9 @@ class SocketListener:
         context = None if self._credentials is None else self._credentials.server_context
         try:
             proof = proof_of(accepted, self._address)
-            stream = SocketStream(self._accept(), peer, proof, self._credentials, self._scratch)
+            stream = SocketStream(
+                self._accept(), peer, proof, self._credentials, self._scratch, self._refusals
+            )
             await self._loop.connect_accepted_socket(
                 lambda: stream,
                 accepted,
@@ -317,11 +326,14 @@ class SocketListener:
                 ssl_handshake_timeout=None if context is None else HANDSHAKE_TIMEOUT_S,
             )
         except (OSError, SteleError) as error:
-            audit.warning("refused %s: %s", peer, error)
+            self._warn(kind_of(error), f"refused {peer}: {error}")
             accepted.close()
         except BaseException:  # the loop ends
             accepted.close()
             raise
+
+    def _warn(self, kind: str, text: str) -> None:
+        self._refusals.warn(kind, text, self._loop.time())
 
 
 class SocketNetwork:
@@ -332,6 +344,7 @@ class SocketNetwork:
         self._loop = asyncio.get_running_loop()
         self._dialling: set[asyncio.Task[None]] = set()
         self._scratch = memoryview(bytearray(SCRATCH_BYTES))
+        self._refusals = RefusalLog(audit)
 
     def listen(self, address: str, accept: Callable[[], StreamHandler]) -> SocketListener:
         """Listen. Without credentials only where other machines cannot reach."""
@@ -345,7 +358,9 @@ class SocketNetwork:
                 audit.warning("listening at %s without TLS: anyone on this machine can call", bound)
         listening.setblocking(False)
         listening.listen(LISTEN_BACKLOG)
-        return SocketListener(self._loop, listening, bound, accept, self.credentials, self._scratch)
+        return SocketListener(
+            self._loop, listening, bound, accept, self.credentials, self._scratch, self._refusals
+        )
 
     def connect(self, address: str, handler: StreamHandler) -> None:
         """Start to connect; the handler hears what came of it."""
@@ -364,7 +379,9 @@ class SocketNetwork:
             return
         try:
             proof = proof_of(sock, address)
-            stream = SocketStream(handler, str(address), proof, credentials, self._scratch)
+            stream = SocketStream(
+                handler, str(address), proof, credentials, self._scratch, self._refusals
+            )
         except SteleError as error:
             sock.close()
             handler.closed(error)
@@ -373,7 +390,7 @@ class SocketNetwork:
             await self._wrap(sock, stream, credentials)
         except OSError as error:
             sock.close()
-            stream.fail(describe_failure(str(address), error))
+            stream.fail(_describe_handshake(str(address), error))
         except BaseException:  # the loop ends
             sock.close()
             raise
@@ -450,6 +467,16 @@ def describe_failure(peer: str, error: BaseException) -> SteleError:
         reason = Unavailable(f"connection to {peer}: {error}")
     reason.__cause__ = error
     return reason
+
+
+def _describe_handshake(peer: str, error: OSError) -> SteleError:
+    """The same for a socket that stood, and failed before TLS did."""
+    if isinstance(error, ConnectionResetError | ssl.SSLEOFError):
+        reason = f"{peer} closed the connection during the TLS handshake"
+        closed = Unreachable(reason, peer, cuts=1)
+        closed.__cause__ = error
+        return closed
+    return describe_failure(peer, error)
 
 
 def _describe(remote: object) -> str:

@@ -31,6 +31,7 @@ from stele.rpc.events import Abandoned, Call, Closed, Credited, Event, Greeted
 from stele.rpc.identity import PeerIdentity, Role
 from stele.rpc.limits import MIB, Limits
 from stele.rpc.network import SocketNetwork, audit, link_of
+from stele.rpc.refusal_log import RefusalLog
 from stele.rpc.server_connection import ServerConnection
 from stele.rpc.service import Binding, Context
 from stele.rpc.tls import Credentials
@@ -76,6 +77,7 @@ class Server:
         self.clock = clock
         self.inflight_budget = ByteBudget(options.inflight_bytes_max)
         self.assembly_budget = ByteBudget(options.assembly_bytes_max)
+        self.refusals = RefusalLog(audit)
         self.sessions: set[ServerSession] = set()
         self._loop = asyncio.get_running_loop()
         self._credentials = credentials
@@ -351,8 +353,13 @@ class ServerSession(Session):
             waiter.set_result(None)
 
     def _say_goodbye(self, error: SteleError | None) -> None:
-        if isinstance(error, Corruption):
-            audit.warning("closed the connection of %s: %s", self._address, error)
+        if not isinstance(error, Corruption):
+            return
+        told = f"closed the connection of {self._address}: {error}"
+        if self.peer is None:
+            self._server.refusals.warn("stranger", told, self._loop.time())
+        else:
+            audit.warning("%s", told)
 
     # ---- calls -------------------------------------------------------------------------
 

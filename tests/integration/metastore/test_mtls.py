@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import stele
-from stele.errors import DeadlineExceeded, PermissionDenied
+from stele.errors import PermissionDenied, Unauthenticated
 from stele.rpc import Role, TlsFiles
 from tests.integration.metastore.processes import three_nodes
 from tests.unit.rpc.certificates import Authority
@@ -47,12 +47,15 @@ def test_a_group_with_certificates(tmp_path: Path) -> None:
             moved = run("metastore", "members", "transfer", "--at", nodes.addresses[0], tls=own)
             assert moved[0] == code, "the certificate says what a command may do"
         wrong = stranger.issue("user", Role.CLIENT, trusted=authority.path)
-        for files in (wrong, None):
+        for files, check in ((wrong, "refuses this certificate"), (None, "may speak TLS only")):
             with (
                 stele.metastore.connect(nodes.addresses, tls=files) as nobody,
-                pytest.raises(DeadlineExceeded),
+                pytest.raises(Unauthenticated, match=rf"before its hello, \d+ times.*{check}"),
             ):
-                nobody.get("/a", timeout=2)
+                nobody.get("/a", timeout=600)
+        code, said = run("metastore", "get", "/a", "--at", nodes.addresses[0], tls=wrong)
+        assert code == 1
+        assert "--tls-cert" in said
 
 
 def test_a_node_with_the_certificate_of_a_client_does_not_start(tmp_path: Path) -> None:

@@ -8,7 +8,13 @@ import pytest
 
 from stele.client.metastore_cluster import WATCHES_PER_CONNECTION
 from stele.errors import DeadlineExceeded, InvalidArgument, StaleHandle
-from stele.protocol.metastore import STATUS, StatusRequest
+from stele.protocol.metastore import (
+    CHANGE_MEMBERS,
+    STATUS,
+    ChangeMembersRequest,
+    StatusRequest,
+)
+from stele.raft import Promote
 from stele.rpc import Limits
 from tests.unit.metastore.cluster_support import group_of
 
@@ -40,6 +46,15 @@ async def test_a_refusal_that_will_not_change_is_raised_at_once() -> None:
     async with group_of(1) as group:
         with pytest.raises(InvalidArgument, match="not a path"):
             await group.client().put("nonsense", b"1")
+
+
+async def test_a_learner_that_does_not_run_does_not_hide_what_the_leader_says() -> None:
+    async with group_of(1) as group:
+        ms = group.client()
+        await ms.admin.add_learner(9, "nobody:9")
+        with pytest.raises(DeadlineExceeded, match="node 9 has not caught up"):
+            await ms.transport.call(CHANGE_MEMBERS, ChangeMembersRequest(Promote(9)), timeout_s=1.0)
+        assert ms.transport.addresses == tuple(group.servers)
 
 
 async def test_one_node_can_be_asked_by_itself() -> None:

@@ -114,7 +114,7 @@ def test_only_learners_that_caught_up_are_promoted() -> None:
     learner = make_node(4, voters=())
     leader.propose_change(AddLearner(4))
     settle(leader, second, third)
-    with pytest.raises(Unavailable, match="behind"):
+    with pytest.raises(Unavailable, match="3 entries behind"):
         leader.propose_change(Promote(4))
     leader.tick()
     settle(leader, second, third, learner)
@@ -124,3 +124,21 @@ def test_only_learners_that_caught_up_are_promoted() -> None:
     settle(leader, second, third, learner)
     leader.propose_change(Promote(4))
     assert leader.state.membership.voters == (1, 2, 3, 4)
+
+
+def test_a_learner_that_does_not_answer_is_refused_with_that_reason() -> None:
+    leader, second, third = make_group()
+    learner = make_node(4, voters=())
+    leader.propose_change(AddLearner(4))
+    settle(leader, second, third)
+    with pytest.raises(Unavailable, match="what its log holds is not known yet"):
+        leader.propose_change(Promote(4))
+    for _ in range(30):
+        leader.tick()
+        settle(leader, second, third)
+    with pytest.raises(Unavailable, match="answered none of the last 20 heartbeats"):
+        leader.propose_change(Promote(4))
+    leader.tick()
+    settle(leader, second, third, learner)
+    leader.propose_change(Promote(4))
+    assert 4 in leader.state.membership.voters

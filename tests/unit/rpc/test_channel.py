@@ -7,6 +7,7 @@ from unittest import mock
 
 import pytest
 
+from stele.env.ports import ByteStream
 from stele.errors import (
     DeadlineExceeded,
     InvalidArgument,
@@ -14,6 +15,7 @@ from stele.errors import (
     SteleError,
     Unauthenticated,
     Unavailable,
+    Unreachable,
 )
 from stele.rpc.backoff_policy import BackoffPolicy
 from stele.rpc.channel import Channel
@@ -46,6 +48,66 @@ async def test_nobody_there_is_told_at_once_and_dialled_again_later() -> None:
             with pytest.raises(Unavailable):
                 await channel.call(world.echo.plain, Text())
         assert world.random.draws == 1
+
+
+async def test_who_cannot_be_reached_is_named_with_the_reason_every_time() -> None:
+    async with World() as world:
+        channel = world.channel(address="m9:7420", backoff=SLOW)
+        for _ in range(2):
+            with pytest.raises(Unreachable, match="nothing listens at m9:7420") as caught:
+                await channel.call(world.echo.plain, Text())
+            assert (caught.value.address, caught.value.cuts) == ("m9:7420", 0)
+
+
+class Doorkeeper:
+    """Takes a connection and closes it without a word."""
+
+    def opened(self, stream: ByteStream) -> None:
+        stream.abort()
+
+    def received(self, data: bytes) -> None: ...
+
+    def writable(self, ready: bool) -> None: ...
+
+    def closed(self, error: SteleError | None) -> None: ...
+
+
+@pytest.mark.parametrize(("address", "hint"), [("m5:1", "--tls-cert"), ("unix:/m5", "log says")])
+async def test_a_server_that_closes_without_a_word_is_told_apart(address: str, hint: str) -> None:
+    network = memory_network()
+    network.listen(address, Doorkeeper)
+    channel = Channel(address, random=CountingRandom(), network=network, backoff=QUICK)
+    text, cuts = "", 0
+    async with asyncio.timeout(20):
+        while cuts < 3:
+            with pytest.raises(Unreachable) as caught:
+                await channel.connect(wait=False)
+            text, cuts = str(caught.value), caught.value.cuts
+            await asyncio.sleep(0.001)
+    assert f"{address} closed the connection before its hello, 3 times in a row" in text
+    assert hint in text
+    with pytest.raises(DeadlineExceeded, match=r"in time; at last: .* before its hello"):
+        await channel.connect(timeout_s=0.01)
+    await channel.close()
+
+
+async def test_a_connection_that_stands_ends_the_row_of_those_that_were_cut() -> None:
+    async with World() as world:
+        listener = world.network.listen("m5:1", Doorkeeper)
+        channel = world.channel(address="m5:1", backoff=QUICK)
+        with pytest.raises(Unreachable):
+            await channel.connect(wait=False)
+        listener.close()
+        world.server.listen("m5:1")
+        await channel.connect()
+        await world.server.close(grace_s=0)
+        world.network.listen("m5:1", Doorkeeper)
+        async with asyncio.timeout(20):
+            while channel.is_open:
+                await asyncio.sleep(0.001)
+        with pytest.raises(Unreachable) as caught:
+            await channel.connect(wait=False)
+        assert caught.value.cuts == 1
 
 
 async def test_a_call_may_wait_for_the_server_to_come() -> None:
