@@ -48,7 +48,7 @@ METASTORE_FOLDERS = (
     "tests/unit/cluster/",
     "tests/unit/metastore/",
 )
-"""Elsewhere an S is a rule of the transport's security."""
+"""Tests of the metastore, and of what it is used through."""
 
 _NUMBERS = re.compile(r"\b([TMS])(\d+)(?:[–-]\1?(\d+))?\b")
 _IN_A_NAME = re.compile(r"(?<=_)([tms]\d+)(?=_)")

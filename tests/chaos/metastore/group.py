@@ -68,13 +68,18 @@ class Nemesis:
         self._dice = random.Random(seed)
         self._faults = (
             self.kill_leader,
-            self.kill_anybody,
+            self.kill_follower,
             self.stop_leader,
             self.cut_off_leader,
             self.cut_off_anybody,
             self.cut_leader_from_one,
         )
         self.done: Counter[str] = Counter()
+
+    @property
+    def kinds(self) -> int:
+        """How many kinds of mishap there are."""
+        return len(self._faults)
 
     def run(self, faults: int) -> None:
         """Each kind in turn, from a random place on."""
@@ -99,9 +104,10 @@ class Nemesis:
         """kill -9, and a new start."""
         self._kill(self._leader())
 
-    def kill_anybody(self) -> None:
-        """The same of any node."""
-        self._kill(self._anybody())
+    def kill_follower(self) -> None:
+        """The same of a node that does not lead."""
+        leader = self._leader()
+        self._kill(self._dice.choice([a for a in self._nodes.addresses if a != leader]))
 
     def _kill(self, address: str) -> None:
         self._nodes.kill(address)

@@ -71,7 +71,7 @@ async def test_a_reader_that_stops_reading_items_stops_the_producer() -> None:
             await hose.stopped.wait()
 
 
-async def test_s13_a_huge_scan_never_read_holds_a_bounded_outbox() -> None:
+async def test_a_huge_scan_never_read_holds_a_bounded_outbox() -> None:
     limits = Limits(outbox_bytes_soft=1 << 20, outbox_bytes_max=8 << 20)
     async with socket_world(server_limits=limits) as world:
         hose = world.echo.on_count = Firehose()
@@ -85,7 +85,7 @@ async def test_s13_a_huge_scan_never_read_holds_a_bounded_outbox() -> None:
             await hose.stopped.wait()
 
 
-async def test_s13_a_peer_that_asks_and_never_reads_is_stopped() -> None:
+async def test_a_peer_that_asks_and_never_reads_is_stopped() -> None:
     limits = Limits(outbox_bytes_soft=1 << 20, outbox_bytes_max=64 << 20)
     async with socket_world(server_limits=limits) as world:
         served = 0
@@ -160,7 +160,7 @@ async def test_pings_keep_an_idle_connection() -> None:
         assert world.server.sessions == {session}
 
 
-async def test_s13_many_idle_connections_do_not_slow_a_busy_one() -> None:
+async def test_many_idle_connections_do_not_slow_a_busy_one() -> None:
     async with socket_world() as world:
         idle = [await RawPeer.greet(world.address) for _ in range(200)]
         channel = world.channel()

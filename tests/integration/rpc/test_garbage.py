@@ -1,4 +1,4 @@
-"""S10, S13: whatever a peer sends, its connection ends and nobody else notices."""
+"""Whatever a peer sends, its connection ends and nobody else notices."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def damage(dice: Rubbish, frame: bytes) -> bytes:
     return bytes(damaged)
 
 
-async def test_s10_thousands_of_malformed_frames_harm_nobody(
+async def test_thousands_of_malformed_frames_harm_nobody(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     bystander = Bystander(world)
@@ -147,7 +147,7 @@ async def test_s10_thousands_of_malformed_frames_harm_nobody(
     ],
     ids=["http", "tls", "zeros", "http2"],
 )
-async def test_s2_a_stranger_gets_no_data(world: World, data: bytes) -> None:
+async def test_a_stranger_gets_no_data(world: World, data: bytes) -> None:
     peer = await RawPeer.connect(world.address)
     peer.send(data)
     assert await peer.rest() == b""
@@ -162,7 +162,7 @@ async def farewell(peer: RawPeer) -> Frame:
     return last
 
 
-async def test_s10_an_oversize_frame_closes_only_that_connection(world: World) -> None:
+async def test_an_oversize_frame_closes_only_that_connection(world: World) -> None:
     bystander = Bystander(world)
     peer = await RawPeer.greet(world.address)
     peer.send(wire.HEADER.pack(0xFFFFFFFF, wire.REQUEST, 0, 0x0701, 1, 0, 0))
@@ -171,7 +171,7 @@ async def test_s10_an_oversize_frame_closes_only_that_connection(world: World) -
     await bystander.finish()
 
 
-async def test_s8_code_on_the_wire_is_just_bytes(world: World) -> None:
+async def test_code_on_the_wire_is_just_bytes(world: World) -> None:
     peer = await RawPeer.greet(world.address)
     pickled = b"\x80\x04\x95\x1a\x00\x00\x00\x00\x00\x00\x00\x8c\x02os\x8c\x06system\x93."
     peer.send(encode_frame(wire.REQUEST, 0x0701, 1, 0, 1_000_000, pickled))
@@ -185,7 +185,7 @@ async def test_s8_code_on_the_wire_is_just_bytes(world: World) -> None:
     await peer.close()
 
 
-async def test_s13_a_slow_hello_is_cut_and_others_are_served(world: World) -> None:
+async def test_a_slow_hello_is_cut_and_others_are_served(world: World) -> None:
     bystander = Bystander(world)
     peer = await RawPeer.connect(world.address)
     hello = hello_bytes()
@@ -202,7 +202,7 @@ async def test_s13_a_slow_hello_is_cut_and_others_are_served(world: World) -> No
     await bystander.finish()
 
 
-async def test_s13_connection_churn_leaves_nothing_behind(world: World) -> None:
+async def test_connection_churn_leaves_nothing_behind(world: World) -> None:
     bystander = Bystander(world)
     for _ in range(5):
         peers = await asyncio.gather(*[RawPeer.connect(world.address) for _ in range(40)])

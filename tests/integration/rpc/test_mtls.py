@@ -1,4 +1,4 @@
-"""S1-S4: who gets in and who does not, over real TLS."""
+"""Who gets in and who does not, over real TLS."""
 
 from __future__ import annotations
 
@@ -85,48 +85,46 @@ async def check_refused(fort: Fort, channel: Channel, caplog: pytest.LogCaptureF
     assert (await good.call(fort.echo.plain, Text("in"))).text == "in"
 
 
-async def test_s2_a_good_certificate_gets_in(fort: Fort) -> None:
+async def test_a_good_certificate_gets_in(fort: Fort) -> None:
     channel = fort.channel(fort.authority.issue("ada", Role.CLIENT))
     await channel.call(fort.echo.echo, Text())
     (context,) = fort.echo.contexts
     assert (context.peer.name, context.peer.roles) == ("ada", frozenset({Role.CLIENT}))
 
 
-async def test_s2_another_authority(fort: Fort, caplog: pytest.LogCaptureFixture) -> None:
+async def test_another_authority(fort: Fort, caplog: pytest.LogCaptureFixture) -> None:
     files = fort.stranger.issue("ada", Role.CLIENT, trusted=fort.authority.path)
     await check_refused(fort, fort.channel(files), caplog)
 
 
-async def test_s2_expired(fort: Fort, caplog: pytest.LogCaptureFixture) -> None:
+async def test_expired(fort: Fort, caplog: pytest.LogCaptureFixture) -> None:
     files = fort.authority.issue("ada", Role.CLIENT, begin=NOW - 2 * DAY, end=NOW - DAY)
     await check_refused(fort, fort.channel(files), caplog)
 
 
-async def test_s2_not_yet_valid(fort: Fort, caplog: pytest.LogCaptureFixture) -> None:
+async def test_not_yet_valid(fort: Fort, caplog: pytest.LogCaptureFixture) -> None:
     files = fort.authority.issue("ada", Role.CLIENT, begin=NOW + DAY, end=NOW + 2 * DAY)
     await check_refused(fort, fort.channel(files), caplog)
 
 
-async def test_s2_no_identity_in_the_certificate(
-    fort: Fort, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_no_identity_in_the_certificate(fort: Fort, caplog: pytest.LogCaptureFixture) -> None:
     files = fort.authority.issue("ada", uris=["https://example.org/ada"])
     await check_refused(fort, fort.channel(files), caplog)
 
 
-async def test_s2_a_role_that_does_not_exist(fort: Fort, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_role_that_does_not_exist(fort: Fort, caplog: pytest.LogCaptureFixture) -> None:
     files = fort.authority.issue("ada", uris=["stele://c1/king/ada"])
     await check_refused(fort, fort.channel(files), caplog)
 
 
-async def test_s4_revoked(fort: Fort, caplog: pytest.LogCaptureFixture) -> None:
+async def test_revoked(fort: Fort, caplog: pytest.LogCaptureFixture) -> None:
     files = fort.authority.issue("eve", Role.CLIENT)
     fort.revoked.write_text("2 # eve")
     fort.server.reload_credentials()
     await check_refused(fort, fort.channel(files), caplog)
 
 
-async def test_s2_no_certificate(fort: Fort, caplog: pytest.LogCaptureFixture) -> None:
+async def test_no_certificate(fort: Fort, caplog: pytest.LogCaptureFixture) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.load_verify_locations(fort.authority.path)
@@ -148,7 +146,7 @@ async def send_hello(reader: asyncio.StreamReader, writer: asyncio.StreamWriter)
     raise ConnectionResetError("closed without a word")
 
 
-async def test_s2_old_tls(fort: Fort) -> None:
+async def test_old_tls(fort: Fort) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.load_verify_locations(fort.authority.path)
@@ -158,11 +156,11 @@ async def test_s2_old_tls(fort: Fort) -> None:
         await asyncio.open_connection(host, int(port), ssl=context)
 
 
-async def test_s2_plaintext_to_a_tls_port(fort: Fort, caplog: pytest.LogCaptureFixture) -> None:
+async def test_plaintext_to_a_tls_port(fort: Fort, caplog: pytest.LogCaptureFixture) -> None:
     await check_refused(fort, fort.channel(None), caplog)
 
 
-async def test_s2_a_tls_port_answers_nothing_in_plaintext(
+async def test_a_tls_port_answers_nothing_in_plaintext(
     fort: Fort, caplog: pytest.LogCaptureFixture
 ) -> None:
     peer = await RawPeer.connect(fort.address)
@@ -178,7 +176,7 @@ def wire_free(answer: bytes) -> bool:
     return not answer or answer[0] == 21
 
 
-async def test_s2_tls_to_a_plaintext_port(fort: Fort) -> None:
+async def test_tls_to_a_plaintext_port(fort: Fort) -> None:
     plain = Server(fort.echo.bindings(), ServerOptions(role=Role.METASTORE))
     files = fort.authority.issue("ada", Role.CLIENT)
     channel = Channel(
@@ -190,7 +188,7 @@ async def test_s2_tls_to_a_plaintext_port(fort: Fort) -> None:
     await plain.close(grace_s=0)
 
 
-async def test_s3_a_client_certificate_may_not_call_a_peers_method(fort: Fort) -> None:
+async def test_a_client_certificate_may_not_call_a_peers_method(fort: Fort) -> None:
     client = fort.channel(fort.authority.issue("ada", Role.CLIENT))
     with pytest.raises(PermissionDenied):
         await client.call(fort.echo.guarded, Text())
@@ -198,13 +196,13 @@ async def test_s3_a_client_certificate_may_not_call_a_peers_method(fort: Fort) -
     assert (await master.call(fort.echo.guarded, Text("ok"))).text == "ok"
 
 
-async def test_s3_a_claim_beyond_the_certificate(fort: Fort) -> None:
+async def test_a_claim_beyond_the_certificate(fort: Fort) -> None:
     liar = fort.channel(fort.authority.issue("ada", Role.CLIENT), Role.MASTER)
     with pytest.raises(Unauthenticated, match="its certificate says client"):
         await liar.call(fort.echo.guarded, Text())
 
 
-async def test_s3_a_client_certificate_cannot_pose_as_a_server(fort: Fort) -> None:
+async def test_a_client_certificate_cannot_pose_as_a_server(fort: Fort) -> None:
     impostor = Server(
         fort.echo.bindings(),
         ServerOptions(role=Role.CLIENT),
@@ -217,7 +215,7 @@ async def test_s3_a_client_certificate_cannot_pose_as_a_server(fort: Fort) -> No
     await impostor.close(grace_s=0)
 
 
-async def test_s2_a_server_of_another_authority(fort: Fort) -> None:
+async def test_a_server_of_another_authority(fort: Fort) -> None:
     files = fort.authority.issue("ada", Role.CLIENT, trusted=fort.stranger.path)
     with pytest.raises(Unauthenticated):
         await fort.channel(files).call(fort.echo.plain, Text())
@@ -240,7 +238,7 @@ async def test_a_host_name_is_checked_if_given(fort: Fort, name: str, fits: bool
             await channel.call(fort.echo.plain, Text())
 
 
-async def test_s1_without_certificates_only_the_loopback_is_served(fort: Fort) -> None:
+async def test_without_certificates_only_the_loopback_is_served(fort: Fort) -> None:
     plain = Server(fort.echo.bindings(), ServerOptions(role=Role.METASTORE))
     with pytest.raises(InvalidArgument, match="without TLS"):
         plain.listen("0.0.0.0:0")
@@ -249,7 +247,7 @@ async def test_s1_without_certificates_only_the_loopback_is_served(fort: Fort) -
     await plain.close()
 
 
-async def test_s4_rotation_does_not_disturb_calls_in_flight(fort: Fort) -> None:
+async def test_rotation_does_not_disturb_calls_in_flight(fort: Fort) -> None:
     channel = fort.channel(fort.authority.issue("ada", Role.CLIENT))
     before = await channel.call(fort.echo.plain, Text("before"))
     renewed = fort.authority.issue("m1", Role.MASTER, Role.METASTORE, revoked=fort.revoked)
@@ -261,7 +259,7 @@ async def test_s4_rotation_does_not_disturb_calls_in_flight(fort: Fort) -> None:
     assert (await newcomer.call(fort.echo.plain, Text("after"))).text == "after"
 
 
-async def test_s4_a_bad_renewal_leaves_the_old_certificate_in_force(
+async def test_a_bad_renewal_leaves_the_old_certificate_in_force(
     fort: Fort, caplog: pytest.LogCaptureFixture
 ) -> None:
     fort.files.certificate.write_text("half a cert")
@@ -271,7 +269,7 @@ async def test_s4_a_bad_renewal_leaves_the_old_certificate_in_force(
     assert (await channel.call(fort.echo.plain, Text("ok"))).text == "ok"
 
 
-async def test_s4_revocation_cuts_connections_that_stand(fort: Fort) -> None:
+async def test_revocation_cuts_connections_that_stand(fort: Fort) -> None:
     eve = fort.channel(fort.authority.issue("eve", Role.CLIENT))
     ada = fort.channel(fort.authority.issue("ada", Role.CLIENT))
     await asyncio.gather(eve.call(fort.echo.plain, Text()), ada.call(fort.echo.plain, Text()))
@@ -286,13 +284,13 @@ async def test_s4_revocation_cuts_connections_that_stand(fort: Fort) -> None:
     assert (await ada.call(fort.echo.plain, Text("fine"))).text == "fine"
 
 
-async def test_s14_a_readable_key_stops_the_start(fort: Fort) -> None:
+async def test_a_readable_key_stops_the_start(fort: Fort) -> None:
     fort.files.key.chmod(0o644)
     with pytest.raises(InvalidArgument, match="0644"):
         Credentials(replace(fort.files))
 
 
-async def test_s2_a_handshake_that_never_ends_is_bounded(
+async def test_a_handshake_that_never_ends_is_bounded(
     fort: Fort, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("stele.rpc.network.HANDSHAKE_TIMEOUT_S", 0.2)

@@ -57,7 +57,7 @@ async def test_it_renews_until_it_cannot(error: SteleError) -> None:
     assert [type(each) for each in lost] == [SessionExpired]
 
 
-async def test_a_session_outlives_its_time_to_live_and_ends_without_a_keeper() -> None:
+async def test_s7_a_session_outlives_its_time_to_live_and_ends_without_a_keeper() -> None:
     async with group_of(1) as group:
         ms, other = group.client(), group.client()
         session = await ms.session(ttl=TTL_S)

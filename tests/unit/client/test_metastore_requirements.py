@@ -86,7 +86,8 @@ async def test_s23_a_transaction_reads_all_that_was_acknowledged_under_earlier_l
 
 
 async def test_s36_one_seed_is_enough_to_find_the_group() -> None:
-    """Seeds stand where the note has multicast; whom the group consists of, its members tell."""
+    """A client is told an address; newcomers may also look for one by multicast, which is tested
+    with ``stele.cluster.discovery``. Whom the group consists of, its members tell in both cases."""
     async with group_of(3) as group:
         leader = await group.settled_leader()
         follower = next(address for address in group.servers if address != leader)

@@ -24,7 +24,7 @@ async def until_somebody_waits(group: Group, key: str) -> None:
             await asyncio.sleep(0.001)
 
 
-async def test_s6_s7_a_session_takes_its_keys_and_locks_with_it() -> None:
+async def test_s6_a_session_takes_its_keys_and_locks_with_it() -> None:
     async with group_of(1) as group:
         ms = group.client()
         async with await ms.session(ttl=5) as session:

@@ -14,6 +14,7 @@ from stele.client.metastore_sequence import RequestNumbers, draw_client_id
 from stele.env.memory import SeededRandom
 from stele.env.memory_fs import MemoryFileSystem
 from stele.env.memory_network import MemoryNetwork
+from stele.env.ports import Clock
 from stele.env.real import SystemClock
 from stele.metastore.kv_memory import MemoryKeyValues
 from stele.metastore.member import MemberOptions, enter_group, found_group, open_member
@@ -34,11 +35,11 @@ SHORT_LOG = replace(OPTIONS, node=NodeSettings(compact_after_entries=40, keep_en
 class Group:
     """Nodes ``m1``, ``m2``, … and a client of all of them."""
 
-    def __init__(self, options: MemberOptions = OPTIONS) -> None:
+    def __init__(self, options: MemberOptions = OPTIONS, clock: Clock | None = None) -> None:
         self.network: MemoryNetwork = memory_network()
         self.options = options
         self.forward = False
-        self.clock = SystemClock()
+        self.clock = clock or SystemClock()
         self.disks: dict[str, MemoryFileSystem] = {}
         self.servers: dict[str, NodeServer] = {}
         self._clients: list[AsyncMetastore] = []
@@ -122,9 +123,11 @@ class Group:
 
 
 @asynccontextmanager
-async def group_of(count: int, options: MemberOptions = OPTIONS) -> AsyncIterator[Group]:
+async def group_of(
+    count: int, options: MemberOptions = OPTIONS, clock: Clock | None = None
+) -> AsyncIterator[Group]:
     """A group of so many nodes."""
-    group = Group(options)
+    group = Group(options, clock)
     try:
         await group.found()
         await group.settled_leader()

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import threading
 
 import pytest
 
 from stele.env.failpoints import armed, fail
+from stele.env.memory import MemoryClock
+from stele.env.memory_network import MemoryStream
 from stele.errors import InvalidArgument, StorageFailed, Unavailable
+from stele.metastore.log_runner import MEMORY_SYNCS
+from stele.metastore.member import LOG_DIRECTORY
+from stele.metastore.raft_log import AFTER_SYNC
 from stele.protocol.metastore import WATCH, WatchRequest
 from stele.protocol.metastore_values import KeyRange
 from tests.unit.metastore.cluster_support import SHORT_LOG, group_of
+
+MARK = b"this very entry"
 
 
 async def test_a_client_of_a_follower_is_sent_to_the_leader() -> None:
@@ -149,6 +157,37 @@ async def test_followers_hear_of_a_commit_without_another_write_or_a_heartbeat()
             while any(machine.applied_index < index for machine in machines):
                 await asyncio.sleep(0.001)
         assert {machine.applied_index for machine in machines} == {index}
+
+
+async def test_entries_are_on_their_way_to_the_followers_before_the_own_sync_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By a clock that stands still all disks are quick, so the leader's loop waits for its own
+    sync: what it has to say must have left by then, or disks are waited for one after the other."""
+    written: list[bytes] = []
+    write = MemoryStream.write
+
+    def recorded(self: MemoryStream, *buffers: bytes) -> None:
+        written.append(b"".join(buffers))
+        write(self, *buffers)
+
+    async with group_of(3, clock=MemoryClock()) as group:
+        ms = group.client()
+        for _ in range(4 * MEMORY_SYNCS):
+            await ms.put("/a", b"the disk is quick")
+        leader = group.disks[group.leader()]
+        monkeypatch.setattr(MemoryStream, "write", recorded)
+        seen: list[tuple[bool, int]] = []
+
+        def look(_name: str) -> None:
+            names = leader.list(LOG_DIRECTORY)
+            if not seen and any(MARK in leader.read_all(f"{LOG_DIRECTORY}/{n}") for n in names):
+                is_loop = threading.current_thread() is threading.main_thread()
+                seen.append((is_loop, sum(MARK in data for data in written)))
+
+        with armed(AFTER_SYNC, look):
+            await ms.put("/a", MARK)
+        assert seen == [(True, 3)], "the client's request, and one append to each follower"
 
 
 async def test_only_the_leader_knows_how_the_others_are() -> None:

@@ -89,13 +89,13 @@ def test_loopback_is_judged_by_number(host: str, inside: bool) -> None:
     assert is_loopback(host) is inside
 
 
-def test_s1_plaintext_is_refused_where_others_can_reach() -> None:
+def test_plaintext_is_refused_where_others_can_reach() -> None:
     check_plaintext(UnixAddress("/x"), ["10.0.0.1"], "listen at")
     check_plaintext(TcpAddress("localhost", 1), ["127.0.0.1", "::1"], "listen at")
     with pytest.raises(InvalidArgument, match=r"0\.0\.0\.0 is not a loopback address"):
         check_plaintext(TcpAddress("0.0.0.0", 1), ["0.0.0.0"], "listen at")
 
 
-def test_s1_a_name_counts_only_if_all_it_stands_for_does() -> None:
+def test_a_name_counts_only_if_all_it_stands_for_does() -> None:
     with pytest.raises(InvalidArgument, match=r"10\.0\.0\.1"):
         check_plaintext(TcpAddress("localhost", 1), ["127.0.0.1", "10.0.0.1"], "connect to")

@@ -185,7 +185,7 @@ async def test_a_one_way_message_needs_a_connection_that_stands() -> None:
         assert world.echo.noted == ["sent"]
 
 
-async def test_s3_a_channel_refuses_a_server_of_another_role() -> None:
+async def test_a_channel_refuses_a_server_of_another_role() -> None:
     async with World() as world:
         options = ClientOptions(expect=frozenset({Role.MASTER}))
         channel = Channel(world.address, options, random=CountingRandom(), network=world.network)

@@ -257,7 +257,7 @@ def test_reading_after_the_end_grants_nothing() -> None:
 # ---- who and for whom ------------------------------------------------------------------
 
 
-def test_s3_a_server_of_another_role_is_refused() -> None:
+def test_a_server_of_another_role_is_refused() -> None:
     pair = Pair(client_options={"expect": frozenset({Role.MASTER})}, greet=False)
     pair.pump()
     client_events, server_events = pair.events()

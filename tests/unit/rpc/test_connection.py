@@ -138,7 +138,7 @@ def test_a_second_hello_is_a_breach() -> None:
     assert "a hello frame has no place" in str(closing_error(pair.server.take_events()))
 
 
-def test_s13_a_stranger_that_says_nothing_is_closed() -> None:
+def test_a_stranger_that_says_nothing_is_closed() -> None:
     server = lone_server(limits=Limits(hello_timeout_us=50))
     assert server.next_time_us == START_US + 50
     server.on_time(START_US + 49)
@@ -149,7 +149,7 @@ def test_s13_a_stranger_that_says_nothing_is_closed() -> None:
     assert server.next_time_us == NEVER_US
 
 
-def test_s13_a_byte_at_a_time_does_not_extend_the_hello() -> None:
+def test_a_byte_at_a_time_does_not_extend_the_hello() -> None:
     server = lone_server(limits=Limits(hello_timeout_us=50))
     for at, byte in enumerate(hello_bytes()[:40]):
         server.receive_data(bytes([byte]), START_US + at)
@@ -188,7 +188,7 @@ def test_a_pong_to_no_ping_is_a_breach() -> None:
     assert isinstance(closing_error(pair.server.take_events()), Corruption)
 
 
-def test_s13_a_frame_that_never_ends_is_given_up() -> None:
+def test_a_frame_that_never_ends_is_given_up() -> None:
     pair = Pair(server_limits=Limits(frame_timeout_us=40 * SECOND_US))
     begun = wire.HEADER.pack(1000, wire.REQUEST, 0, 1, 1, 0, 0)
     pair.server.receive_data(begun, START_US)
@@ -317,7 +317,7 @@ def test_a_peer_that_pings_and_never_reads_is_cut() -> None:
 # ---- budgets ---------------------------------------------------------------------------
 
 
-def test_s13_unfinished_frames_of_all_connections_share_one_budget() -> None:
+def test_unfinished_frames_of_all_connections_share_one_budget() -> None:
     budget = ByteBudget(5 << 19)
     pairs = [Pair(server_options={"assembly": budget}) for _ in range(3)]
     begun = wire.HEADER.pack(1 << 20, wire.REQUEST, 0, 1, 1, 0, 0) + bytes(40_000)
@@ -361,7 +361,7 @@ def test_a_finished_frame_gives_its_bytes_back() -> None:
 
 
 @given(st.lists(st.binary(max_size=80), max_size=8), st.booleans(), st.booleans())
-def test_s10_garbage_ends_the_connection_with_a_typed_error_and_nothing_else(
+def test_garbage_ends_the_connection_with_a_typed_error_and_nothing_else(
     chunks: list[bytes], greeted: bool, to_client: bool
 ) -> None:
     pair = Pair(greet=greeted)
@@ -386,7 +386,7 @@ frames = st.builds(
 
 
 @given(st.lists(frames, max_size=12), st.booleans())
-def test_s10_well_formed_frames_in_any_order_never_break_the_machine(
+def test_well_formed_frames_in_any_order_never_break_the_machine(
     data: list[bytes], to_client: bool
 ) -> None:
     pair = Pair()

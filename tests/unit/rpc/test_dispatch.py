@@ -68,9 +68,7 @@ def test_an_unknown_method_is_named_by_its_number() -> None:
 
 @pytest.mark.parametrize("role", sorted(EVERYONE))
 @pytest.mark.parametrize("method", list(ECHO.service.methods()), ids=lambda m: m.name)
-def test_s6_every_role_may_call_what_the_method_says_and_nothing_else(
-    role: Role, method: Any
-) -> None:
+def test_every_role_may_call_what_the_method_says_and_nothing_else(role: Role, method: Any) -> None:
     kinds = {"unary": wire.REQUEST, "stream": wire.OPEN, "one-way": wire.ONE_WAY}
     asked = call(method.number, kind=kinds[method.kind.value])
     if role in method.permission.roles:
@@ -80,7 +78,7 @@ def test_s6_every_role_may_call_what_the_method_says_and_nothing_else(
             prepare(asked, peer(role))
 
 
-def test_s6_a_denied_caller_learns_nothing_else() -> None:
+def test_a_denied_caller_learns_nothing_else() -> None:
     with pytest.raises(PermissionDenied):
         prepare(call(ECHO.guarded.number, b"\xc1", kind=wire.OPEN, weight=1 << 40))
 
@@ -94,7 +92,7 @@ def test_a_method_is_called_as_it_was_declared(name: str, kind: int) -> None:
         prepare(call(getattr(ECHO, name).number, kind=kind))
 
 
-def test_s10_a_method_has_a_size_of_its_own() -> None:
+def test_a_method_has_a_size_of_its_own() -> None:
     limit = ECHO.echo.request_bytes_max
     prepare(call(ECHO.echo.number, weight=wire.HEADER_BYTES + limit))
     with pytest.raises(LimitExceeded, match=str(limit)):
@@ -109,7 +107,7 @@ def test_attachments_only_where_they_are_declared() -> None:
 
 
 @given(st.binary(max_size=40))
-def test_s8_a_body_that_does_not_fit_is_an_invalid_argument(body: bytes) -> None:
+def test_a_body_that_does_not_fit_is_an_invalid_argument(body: bytes) -> None:
     try:
         message = prepare(call(ECHO.echo.number, body))[2]
     except InvalidArgument:
@@ -120,7 +118,7 @@ def test_s8_a_body_that_does_not_fit_is_an_invalid_argument(body: bytes) -> None
 @pytest.mark.parametrize(
     "body", [b"", b"\x81\xa4text\xa1\xff", b"\x81\xa1x" + b"\x91" * 100_000, b"\x80\x80"]
 )
-def test_s10_deep_and_broken_bodies_are_refused(body: bytes) -> None:
+def test_deep_and_broken_bodies_are_refused(body: bytes) -> None:
     with pytest.raises(InvalidArgument):
         prepare(call(ECHO.echo.number, body))
 
@@ -138,12 +136,12 @@ def test_a_forwarded_call_has_its_origin_as_caller(role: Role) -> None:
 
 
 @pytest.mark.parametrize("role", sorted(EVERYONE - FORWARDERS))
-def test_s3_others_may_not_ask_in_anothers_name(role: Role) -> None:
+def test_others_may_not_ask_in_anothers_name(role: Role) -> None:
     with pytest.raises(PermissionDenied, match="in the name of 'ada'"):
         prepare(call(ECHO.echo.number, origin=wire.Origin(1, ("admin",), "ada")), peer(role))
 
 
-def test_s6_the_forwarder_lends_its_permission_to_nobody() -> None:
+def test_the_forwarder_lends_its_permission_to_nobody() -> None:
     origin = wire.Origin(1, ("client",), "ada")
     with pytest.raises(PermissionDenied, match=r"client/ada.*echo\.guarded"):
         prepare(call(ECHO.guarded.number, origin=origin), peer(Role.MASTER))

@@ -262,7 +262,7 @@ def small_thresholds() -> Iterator[None]:
         yield
 
 
-def test_s10_a_frame_above_the_limit_is_refused_by_its_header() -> None:
+def test_a_frame_above_the_limit_is_refused_by_its_header() -> None:
     decoder = FrameDecoder(LIMIT, preface=False)
     decoder.feed(wire.HEADER.pack(LIMIT + 1, wire.REQUEST, 0, 0, 1, 0, 0))
     assert isinstance(decoder.error, LimitExceeded)

@@ -79,7 +79,7 @@ def test_a_certificate_beats_the_claim() -> None:
     assert admit("master", "somebody else", "c1", holder, Proof.CERTIFICATE) is holder
 
 
-def test_s3_a_claim_beyond_the_certificate_is_refused() -> None:
+def test_a_claim_beyond_the_certificate_is_refused() -> None:
     with pytest.raises(Unauthenticated, match="says master"):
         admit("master", "n1", "c1", certified(Role.CLIENT), Proof.CERTIFICATE)
     with pytest.raises(Unauthenticated, match="cluster"):
@@ -95,7 +95,7 @@ def test_clusters(one: str, other: str, agree: bool) -> None:
     assert clusters_agree(other, one) is agree
 
 
-def test_s6_a_permission_names_an_action_and_roles() -> None:
+def test_a_permission_names_an_action_and_roles() -> None:
     with pytest.raises(InvalidArgument):
         allow("read")
     with pytest.raises(InvalidArgument):
@@ -103,7 +103,7 @@ def test_s6_a_permission_names_an_action_and_roles() -> None:
 
 
 @pytest.mark.parametrize("role", sorted(EVERYONE))
-def test_s6_only_the_named_roles_are_allowed(role: Role) -> None:
+def test_only_the_named_roles_are_allowed(role: Role) -> None:
     permission: Permission = allow("repair", Role.ADMIN, Role.MASTER)
     assert permission.admits(certified(role)) is (role in {Role.ADMIN, Role.MASTER})
 

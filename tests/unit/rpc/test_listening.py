@@ -27,7 +27,7 @@ def test_a_port_is_chosen_and_taken() -> None:
             bind_tcp(address, has_tls=False)
 
 
-def test_s1_other_machines_are_served_with_tls_only() -> None:
+def test_other_machines_are_served_with_tls_only() -> None:
     everywhere = TcpAddress("0.0.0.0", 0)
     with pytest.raises(InvalidArgument, match="without TLS"):
         bind_tcp(everywhere, has_tls=False)

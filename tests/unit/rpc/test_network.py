@@ -144,7 +144,7 @@ async def test_another_user_on_a_unix_socket_is_refused(
     listener.close()
 
 
-async def test_s1_plaintext_is_for_this_machine_only() -> None:
+async def test_plaintext_is_for_this_machine_only() -> None:
     network, client = SocketNetwork(), Recorder()
     for address in ("0.0.0.0:0", "[::]:0", "10.1.2.3:0"):
         with pytest.raises(InvalidArgument, match="without TLS"):
@@ -154,7 +154,7 @@ async def test_s1_plaintext_is_for_this_machine_only() -> None:
     assert isinstance(client.ends[0], InvalidArgument)
 
 
-async def test_s1_plaintext_is_announced_at_every_start(caplog: pytest.LogCaptureFixture) -> None:
+async def test_plaintext_is_announced_at_every_start(caplog: pytest.LogCaptureFixture) -> None:
     SocketNetwork().listen("127.0.0.1:0", Recorder).close()
     assert "without TLS" in caplog.text
 
@@ -202,7 +202,7 @@ async def test_a_refused_connection_is_one_line(caplog: pytest.LogCaptureFixture
     assert record.levelno == logging.WARNING
 
 
-async def test_s13_without_descriptors_the_listener_pauses_and_goes_on(
+async def test_without_descriptors_the_listener_pauses_and_goes_on(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     class Exhausted:

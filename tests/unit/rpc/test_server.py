@@ -200,7 +200,7 @@ async def test_a_cancelled_call_cancels_the_future_it_waits_for() -> None:
         assert not any(session.inflight for session in world.server.sessions)
 
 
-async def test_s6_permissions_are_checked_at_the_server() -> None:
+async def test_permissions_are_checked_at_the_server() -> None:
     async with World() as world:
         with pytest.raises(PermissionDenied, match=r"client.*echo\.guarded.*repair"):
             await world.channel().call(world.echo.guarded, Text())
@@ -352,7 +352,7 @@ async def test_the_grace_ends() -> None:
         assert slow.stopped.is_set()
 
 
-async def test_s13_connections_are_bounded() -> None:
+async def test_connections_are_bounded() -> None:
     async with World(server_options={"connections_max": 1}) as world:
         await world.channel().connect()
         (session,) = world.server.sessions

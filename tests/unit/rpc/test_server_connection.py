@@ -159,7 +159,7 @@ def test_a_cancel_after_the_answer_is_ignored_and_one_for_nothing_is_a_breach() 
 
 @pytest.mark.parametrize("request_id", [0, 1, 5])
 @pytest.mark.parametrize("kind", [wire.REQUEST, wire.OPEN, wire.ONE_WAY])
-def test_s18_a_replayed_request_has_no_second_effect(kind: int, request_id: int) -> None:
+def test_a_replayed_request_has_no_second_effect(kind: int, request_id: int) -> None:
     pair = Pair()
     pair.server.receive_data(encode_frame(wire.REQUEST, 1, 5, 0, 0, b"x"), START_US)
     pair.server.take_events()
@@ -183,7 +183,7 @@ def test_too_many_calls_are_throttled_one_by_one() -> None:
     assert len(pair.server.take_events()) == 1
 
 
-def test_s13_asking_and_cancelling_in_a_loop_meets_the_same_wall() -> None:
+def test_asking_and_cancelling_in_a_loop_meets_the_same_wall() -> None:
     pair = Pair(server_limits=Limits(inflight_max=2))
     calls = 0
     for request_id in range(1, 20):

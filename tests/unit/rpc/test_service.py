@@ -35,7 +35,7 @@ def test_a_method_knows_its_names_and_numbers() -> None:
     assert method.decode_response(encode_message(Text("b", 2))) == Text("b", 2)
 
 
-def test_s6_a_method_without_permission_cannot_be_declared() -> None:
+def test_a_method_without_permission_cannot_be_declared() -> None:
     service = Service("meta", 2, Registry())
     with pytest.raises(TypeError, match="permission"):
         service.unary("get", 1, request=Text, response=Text)  # type: ignore[call-arg]
@@ -64,7 +64,7 @@ def test_a_name_or_number_is_declared_once(name: str, number: int) -> None:
         Service(name, number, registry)
 
 
-def test_s6_a_registry_lists_every_method() -> None:
+def test_a_registry_lists_every_method() -> None:
     registry = Registry()
     late, early = Service("b", 9, registry), Service("a", 3, registry)
     declare(late, "y", 2)

@@ -24,7 +24,7 @@ def certificate(*uris: str, serial: str = "0A") -> dict[str, object]:
     return {"subjectAltName": tuple(names), "serialNumber": serial}
 
 
-def test_s2_contexts_demand_tls_13_and_certificates_on_both_sides(authority: Authority) -> None:
+def test_contexts_demand_tls_13_and_certificates_on_both_sides(authority: Authority) -> None:
     credentials = authority.credentials("m1", Role.METASTORE)
     for context in (credentials.server_context, credentials.client_context):
         assert context.minimum_version == ssl.TLSVersion.TLSv1_3
@@ -32,7 +32,7 @@ def test_s2_contexts_demand_tls_13_and_certificates_on_both_sides(authority: Aut
         assert context.options & ssl.OP_NO_TICKET
 
 
-def test_s2_the_floor_may_be_tls_12_and_no_less(authority: Authority) -> None:
+def test_the_floor_may_be_tls_12_and_no_less(authority: Authority) -> None:
     files = authority.issue("m1", Role.METASTORE)
     floor = Credentials(files, version_floor=ssl.TLSVersion.TLSv1_2)
     assert floor.server_context.minimum_version == ssl.TLSVersion.TLSv1_2
@@ -47,14 +47,14 @@ def test_a_host_name_is_checked_where_one_is_given(authority: Authority) -> None
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o660, 0o610])
-def test_s14_a_key_that_others_can_touch_is_refused(authority: Authority, mode: int) -> None:
+def test_a_key_that_others_can_touch_is_refused(authority: Authority, mode: int) -> None:
     files = authority.issue("m1", Role.METASTORE)
     files.key.chmod(mode)
     with pytest.raises(InvalidArgument, match=f"{mode:04o}; it must be 0600"):
         Credentials(files)
 
 
-def test_s14_a_key_of_another_user_is_refused(
+def test_a_key_of_another_user_is_refused(
     authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = authority.issue("m1", Role.METASTORE)
@@ -82,7 +82,7 @@ def test_a_key_of_another_certificate_is_refused(authority: Authority) -> None:
         Credentials(TlsFiles(one.certificate, other.key, one.authority))
 
 
-def test_s4_changed_files_are_loaded_and_bad_ones_leave_the_old(authority: Authority) -> None:
+def test_changed_files_are_loaded_and_bad_ones_leave_the_old(authority: Authority) -> None:
     files = authority.issue("m1", Role.METASTORE)
     credentials = Credentials(files)
     first = credentials.server_context
@@ -98,7 +98,7 @@ def test_s4_changed_files_are_loaded_and_bad_ones_leave_the_old(authority: Autho
     assert credentials.server_context is not first
 
 
-def test_s3_the_identity_is_the_uri_and_nothing_else(authority: Authority) -> None:
+def test_the_identity_is_the_uri_and_nothing_else(authority: Authority) -> None:
     credentials = authority.credentials("m1", Role.METASTORE)
     found = credentials.identify(certificate("stele://c1/tablet/t7"))
     assert found == PeerIdentity(frozenset({Role.TABLET}), "t7", Proof.CERTIFICATE, "c1", "0A")
@@ -107,7 +107,7 @@ def test_s3_the_identity_is_the_uri_and_nothing_else(authority: Authority) -> No
             credentials.identify(nothing)
 
 
-def test_s4_revoked_serials_are_refused_from_the_next_reload_on(
+def test_revoked_serials_are_refused_from_the_next_reload_on(
     authority: Authority, tmp_path: Path
 ) -> None:
     revoked = tmp_path / "revoked.txt"

@@ -19,6 +19,8 @@ from stele.metastore.kv_memory import MemoryKeyValues
 from stele.protocol.metastore_values import Delete, Get, KeyRange, KeyValue, Put
 from tests.unit.metastore.state.replica import Replica
 
+OVERLAPPING = (KeyRange("/0", "/b"), KeyRange("/a"), KeyRange("/a", "/c"))
+
 
 def test_s1_a_small_consistent_store_reads_what_was_written_last() -> None:
     replica = Replica()
@@ -174,11 +176,46 @@ def test_s27_readers_of_one_range_do_not_exclude_each_other() -> None:
         assert isinstance(answer, Done)
 
 
+def test_s27_what_somebody_writes_meanwhile_is_not_overwritten_by_its_readers() -> None:
+    """Who commits first has the range; readers of it come too late, all of them, until they have
+    read what it wrote."""
+    replica = Replica()
+    at = replica.put("/r/a", b"")
+    read = (KeyRange("/r/", "/r0"),)
+    assert isinstance(replica.commit(at, read, Put("/r/a", b"the writer")), Done)
+    for number in range(3):
+        refused = replica.commit(at, read, Put("/r/a", b"%d" % number))
+        assert isinstance(refused, Refused)
+        assert refused.error == "Conflict"
+    assert replica.contents() == {"/r/a": b"the writer"}
+    now = replica.machine.applied_index
+    assert isinstance(replica.commit(now, read, Put("/r/a", b"a reader")), Done)
+    assert replica.contents() == {"/r/a": b"a reader"}
+
+
 def test_s28_a_transaction_may_read_ranges_that_overlap() -> None:
     replica = Replica()
     at = replica.put("/a", b"")
-    ranges = (KeyRange("/", "/b"), KeyRange("/a"), KeyRange("/0", "/c"))
-    assert isinstance(replica.commit(at, ranges, Put("/z", b"")), Done)
+    assert isinstance(replica.commit(at, OVERLAPPING, Put("/z", b"")), Done)
+
+
+@pytest.mark.parametrize("key", ["/0", "/a", "/ab", "/b"])
+def test_s28_every_piece_of_overlapping_ranges_is_protected(key: str) -> None:
+    replica = Replica()
+    at = replica.put("/a", b"")
+    replica.put(key, b"in one, in two or in three of them")
+    refused = replica.commit(at, OVERLAPPING, Put("/z", b""))
+    assert isinstance(refused, Refused)
+    assert key in refused.message
+    assert "/z" not in replica.contents()
+
+
+@pytest.mark.parametrize("key", ["/-", "/c", "/d"])
+def test_s28_what_lies_outside_of_all_pieces_is_not(key: str) -> None:
+    replica = Replica()
+    at = replica.put("/a", b"")
+    replica.put(key, b"")
+    assert isinstance(replica.commit(at, OVERLAPPING, Put("/z", b"")), Done)
 
 
 @pytest.mark.parametrize("distance", [1, 2000])
