@@ -171,6 +171,33 @@ def test_loaded_and_widened_files_are_read_natively(spark: Any, db: stele.Databa
     assert widened.where("`m:n` > -3 AND `m:x` >= 0.25").count() == 3
 
 
+def test_no_row_is_left_out_where_the_undeclared_have_a_column(
+    spark: Any, db: stele.Database, tmp_path: Path
+) -> None:
+    schema = stele.Schema([stele.Group("all")], columns={"info:age": "int64"}, key="string")
+    table = db.create_table("t", schema)
+    table.put("ada", {"info:age": 36, "info:city": b"London"})
+    table.put("bob", {"info:city": b"Ulm", "x:y": b"1"})
+    table.compact()
+    assert [line.row for line in ss.read(spark, table).collect()] == ["ada"]
+    expected = [
+        ("ada", 36, {b"info:city": b"London"}),
+        ("bob", None, {b"info:city": b"Ulm", b"x:y": b"1"}),
+    ]
+    by_call = ss.read(spark, table, undeclared="others")
+    by_format = (
+        spark.read.format("stele").option("db", str(next(tmp_path.iterdir()))).option("table", "t")
+        .option("undeclared", "others").load()
+    )  # fmt: skip
+    for frame in (by_call, by_format):
+        found = [
+            (line.row, line["info:age"], line.others) for line in frame.orderBy("row").collect()
+        ]
+        assert [
+            (row, age, {bytes(k): bytes(v) for k, v in m.items()}) for row, age, m in found
+        ] == (expected)
+
+
 def test_clean_and_other_files_are_united_under_one_schema(spark: Any, db: stele.Database) -> None:
     table = db.create_table("t", PLAIN, splits=[b"\x80"])
     for number in range(120):

@@ -102,7 +102,7 @@ class NativeRows:
 
 def native_rows(shape: Converter, spec: ScanSpec, read_part: ReadPart) -> NativeRows | None:
     """What reads wide rows natively; ``None`` when no file can hold lines of this read."""
-    if not isinstance(shape, RowsShape) or shape.maps or spec.filters:
+    if not isinstance(shape, RowsShape) or shape.maps or shape.rest or spec.filters:
         return None
     if (spec.time_start, spec.time_end) != (TIMESTAMP_MIN, TIMESTAMP_MAX):
         return None
