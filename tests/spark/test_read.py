@@ -142,6 +142,62 @@ def test_typed_wide_rows_are_one_native_scan(spark: Any, db: stele.Database) -> 
     assert (len(texts), texts["k33"], texts["k55"]) == (99, "new", "Zoë")
 
 
+def test_loaded_and_widened_files_are_read_natively(spark: Any, db: stele.Database) -> None:
+    def typed(**kinds: str) -> stele.Schema:
+        columns = {f"m:{name}": kind for name, kind in kinds.items()}
+        return stele.Schema([stele.Group("all", ["m"])], columns=columns, key="string")
+
+    table = db.create_table("t", typed(n="int32", small="uint8", x="float32"))
+    lines = spark.range(50).selectExpr(
+        "concat('k', id + 10) AS row", "cast(-id AS int) AS `m:n`",
+        "cast(id AS smallint) AS `m:small`", "cast(id / 4 AS float) AS `m:x`",
+    )  # fmt: skip
+    ss.bulk_load(spark, lines, table, row="row")
+    loaded = ss.read(spark, table)
+    assert loaded.inputFiles(), "not merged because of the txn that the load was given"
+    assert {tuple(line) for line in loaded.collect()} == {tuple(line) for line in lines.collect()}
+    with table.files() as files:
+        assert files.is_complete
+        assert len(files.paths("columns")) == len(loaded.inputFiles())
+    db.alter_table("t", typed(n="int64", small="int64", x="float64"))
+    table.put("k99", {"m:n": 2**40, "m:small": -1, "m:x": 1e300})
+    widened = ss.read(spark, table)
+    assert widened.inputFiles(), "Spark widens what is in the file"
+    assert widened.dtypes[1:] == [("m:n", "bigint"), ("m:small", "bigint"), ("m:x", "double")]
+    expected = {tuple(line) for line in lines.collect()} | {("k99", 2**40, -1, 1e300)}
+    assert {tuple(line) for line in widened.collect()} == expected
+    by_kernels = ss.read(spark, table, where=ALL)
+    assert {tuple(line) for line in by_kernels.collect()} == expected
+    assert widened.where("`m:n` > -3 AND `m:x` >= 0.25").count() == 3
+
+
+def test_no_row_is_left_out_where_the_undeclared_have_a_column(
+    spark: Any, db: stele.Database, tmp_path: Path
+) -> None:
+    schema = stele.Schema([stele.Group("all")], columns={"info:age": "int64"}, key="string")
+    table = db.create_table("t", schema)
+    table.put("ada", {"info:age": 36, "info:city": b"London"})
+    table.put("bob", {"info:city": b"Ulm", "x:y": b"1"})
+    table.compact()
+    assert [line.row for line in ss.read(spark, table).collect()] == ["ada"]
+    expected = [
+        ("ada", 36, {b"info:city": b"London"}),
+        ("bob", None, {b"info:city": b"Ulm", b"x:y": b"1"}),
+    ]
+    by_call = ss.read(spark, table, undeclared="others")
+    by_format = (
+        spark.read.format("stele").option("db", str(next(tmp_path.iterdir()))).option("table", "t")
+        .option("undeclared", "others").load()
+    )  # fmt: skip
+    for frame in (by_call, by_format):
+        found = [
+            (line.row, line["info:age"], line.others) for line in frame.orderBy("row").collect()
+        ]
+        assert [
+            (row, age, {bytes(k): bytes(v) for k, v in m.items()}) for row, age, m in found
+        ] == (expected)
+
+
 def test_clean_and_other_files_are_united_under_one_schema(spark: Any, db: stele.Database) -> None:
     table = db.create_table("t", PLAIN, splits=[b"\x80"])
     for number in range(120):

@@ -5,7 +5,8 @@ are merged here, as Arrow. Both together are the table.
 
 Files are in one of two layouts. ``cells`` has one line for each cell: ``row``, ``family``,
 ``qualifier``, ``timestamp``, ``txn``, ``op`` (always a put here) and ``value``. ``columns`` has one
-line for each row and a typed column for each column that the schema declares.
+line for each row and a typed column for each column that the schema declares; the times of lines
+that were bulk loaded, ``_timestamp`` and ``_txn``, are 0 in it until they are compacted.
 """
 
 from __future__ import annotations

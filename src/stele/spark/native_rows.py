@@ -2,7 +2,8 @@
 
 A file of the columns layout has a typed Parquet column for each declared column, with the newest
 visible value of every row. Spark reads it alone if that is exactly what is asked for: declared
-columns in the types they have now, no filters, no times, a key that is bytes or text.
+columns in the types they have now, or in former ones that Spark widens, no filters, no times, a key
+that is bytes or text.
 
 What a file holds is in its own index, which the driver reads: one small read for each file.
 """
@@ -18,10 +19,23 @@ import pyarrow as pa
 from stele.model.cells import TIMESTAMP_MAX, TIMESTAMP_MIN
 from stele.model.key_codec import RAW_KEYS, KeyCodec
 from stele.model.predicates import ScanSpec
+from stele.model.typed_columns import TypedColumn
 from stele.spark.native import Frame, parquet_files, row_condition
 from stele.spark.shapes import Converter, Place, RowsShape
-from stele.storage.fragment_columns_format import ROW, NativePart
+from stele.spark.spark_types import spark_arrow_type
+from stele.storage.fragment_columns_format import ROW, NativeColumn, NativePart
 from stele.storage.fragment_format import COLUMNS_LAYOUT, FragmentInfo
+
+_WIDENED = {
+    pa.int8(): (pa.int16(), pa.int32(), pa.int64()),
+    pa.int16(): (pa.int32(), pa.int64()),
+    pa.int32(): (pa.int64(),),
+    pa.uint8(): (pa.int16(), pa.int32(), pa.int64()),
+    pa.uint16(): (pa.int32(), pa.int64()),
+    pa.uint32(): (pa.int64(),),
+    pa.float32(): (pa.float64(),),
+}
+"""What Spark's Parquet reader widens by itself, file by file."""
 
 TEXT_KEYS = KeyCodec.parse("string")
 """Keys that are their own UTF-8."""
@@ -48,11 +62,11 @@ class NativeRows:
         names = {*map(str, self._shape.wide.columns), *(column.name for column in part.columns)}
         if not _told_apart(names):
             return False  # Spark would take what another column has, where this one is missing
-        stored = {column.column: column.type for column in part.columns}
+        stored = {column.column: column for column in part.columns}
         for column in self._shape.wide.columns:
             typed = self._shape.wide.schema.typed_column(column)
             assert typed is not None
-            if column in stored and stored[column] != typed.type.name:
+            if column in stored and not _reads_as(stored[column], typed):
                 return False
             if column not in stored and file.companion is not None:
                 return False
@@ -88,7 +102,7 @@ class NativeRows:
 
 def native_rows(shape: Converter, spec: ScanSpec, read_part: ReadPart) -> NativeRows | None:
     """What reads wide rows natively; ``None`` when no file can hold lines of this read."""
-    if not isinstance(shape, RowsShape) or shape.maps or spec.filters:
+    if not isinstance(shape, RowsShape) or shape.maps or shape.rest or spec.filters:
         return None
     if (spec.time_start, spec.time_end) != (TIMESTAMP_MIN, TIMESTAMP_MAX):
         return None
@@ -100,6 +114,15 @@ def native_rows(shape: Converter, spec: ScanSpec, read_part: ReadPart) -> Native
     if not _told_apart({*map(str, shape.wide.columns)}):
         return None
     return NativeRows(shape, read_part)
+
+
+def _reads_as(stored: NativeColumn, typed: TypedColumn) -> bool:
+    """Whether Spark gives what a file has of a column as the column is declared now."""
+    if stored.type == typed.type.name:
+        return True
+    if stored.id != typed.id:
+        return False  # declared anew: its bytes of before have no meaning now
+    return spark_arrow_type(typed.type.arrow) in _WIDENED.get(stored.value_type.arrow, ())
 
 
 def _told_apart(names: set[str]) -> bool:

@@ -35,6 +35,7 @@ READ_OPTIONS = (
     "path",
     "shape",
     "names",
+    "undeclared",
     "columns",
     "startRow",
     "endRow",
@@ -113,6 +114,7 @@ class ReadOptions:
             ),
             shape=given.get("shape", "rows"),  # type: ignore[arg-type]  # checked there
             names=given.get("names", "qualified"),  # type: ignore[arg-type]  # checked there
+            undeclared=given.get("undeclared"),
             partitions=number("partitions", given.get("partitions")),
         )
 

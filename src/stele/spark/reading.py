@@ -15,6 +15,7 @@ from typing import Any
 from stele.client.backend import TableBackend
 from stele.client.encoder import Columns
 from stele.client.table import Table, fields_of
+from stele.client.table_core import text
 from stele.client.times import At, TimeRange
 from stele.errors import InvalidArgument
 from stele.model.durations import parse_duration
@@ -54,6 +55,7 @@ def read(
     rows: object = None,
     shape: Shape = "rows",
     names: Names = "qualified",
+    undeclared: str | None = None,
     versions: int | None = 1,
     at: At = None,
     time_range: TimeRange | None = None,
@@ -66,8 +68,11 @@ def read(
     ``table`` is a ``Table`` or a text such as ``"./data#users"``. ``columns``, ``rows``,
     ``versions``, ``time_range`` and ``at`` mean what they mean in ``Table.scan``. ``shape`` is
     ``"rows"``, one line for each row with typed columns, or ``"cells"``; ``names`` says how the
-    columns of wide rows are called. The DataFrame keeps its snapshot while this process lives,
-    whatever happens to the table, and ``lease`` longer if it dies.
+    columns of wide rows are called. Cells that have no column there, because the schema declares
+    none and ``columns`` names none, are left out, and so are rows that have nothing else;
+    ``undeclared`` names one more column for them, a map from ``family:qualifier`` to value. The
+    DataFrame keeps its snapshot while this process lives, whatever happens to the table, and
+    ``lease`` longer if it dies.
     """
     return read_pinned(
         spark,
@@ -76,6 +81,7 @@ def read(
         rows=rows,
         shape=shape,
         names=names,
+        undeclared=undeclared,
         versions=versions,
         at=at,
         time_range=time_range,
@@ -114,6 +120,7 @@ def read_pinned(
     rows: object = None,
     shape: Shape = "rows",
     names: Names = "qualified",
+    undeclared: str | None = None,
     versions: int | None = 1,
     at: At = None,
     time_range: TimeRange | None = None,
@@ -131,6 +138,7 @@ def read_pinned(
             spec=ScanSpec(ranges=handle.core.encoder.ranges(rows), **fields_of(cells)),
             shape=shape,
             names=names,
+            undeclared=None if undeclared is None else text("undeclared", undeclared),
             partitions=partitions,
         )
         request.converter(handle.schema)  # refuse what makes no sense before anything is pinned

@@ -20,6 +20,8 @@ class ReadRequest(msgspec.Struct, frozen=True, kw_only=True):
     spec: ScanSpec = ScanSpec()
     shape: Shape = "rows"
     names: Names = "qualified"
+    undeclared: str | None = None
+    """What wide rows call a column for all that has no column of its own; ``None`` for none."""
     partitions: int | None = None
     """In how many parts to read what has to be merged; ``None`` for as many as seem useful."""
 
@@ -35,6 +37,11 @@ class ReadRequest(msgspec.Struct, frozen=True, kw_only=True):
             raise InvalidArgument(
                 f"names={self.names!r} is for wide rows; shape='cells' has fixed columns"
             )
+        if self.undeclared is not None and (self.shape == "cells" or not self.undeclared):
+            raise InvalidArgument(
+                "undeclared names a column of wide rows for what has none of its own; "
+                f"shape={self.shape!r} with undeclared={self.undeclared!r:.80} has none"
+            )
         if self.partitions is not None and not 1 <= self.partitions <= PARTITIONS_MAX:
             raise InvalidArgument(
                 f"partitions is a number from 1 to {PARTITIONS_MAX}, not {self.partitions}"
@@ -42,7 +49,7 @@ class ReadRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     def converter(self, schema: Schema) -> Converter:
         """What turns the cells of this read into lines."""
-        return converter(schema, self.spec.columns, self.shape, self.names)
+        return converter(schema, self.spec.columns, self.shape, self.names, self.undeclared)
 
     def cell_spec(self, schema: Schema) -> ScanSpec:
         """The cells that have to be read for it."""

@@ -1,11 +1,10 @@
 """Which files of a plan Spark may read by itself, and which have to be merged.
 
 A file is *clean* for a read when what Spark finds in it is the answer, and nothing else has a say:
-it is shown as a whole, by all tablets together; no txn is above the plan's, none is put in its
-place; and
+it is shown as a whole, by all tablets together; no txn is above the plan's; and
 
-- for *cells* it is in the cells layout, has no erasures and no second versions, and no other
-  reference overlaps it in rows and columns;
+- for *cells* it is in the cells layout, has no erasures and no second versions, its own txns, and
+  no other reference overlaps it in rows and columns;
 - for *rows* it is in the columns layout, holds every column of the read in the type of the read,
   and no other reference that matters overlaps its rows: a line is made of all of them.
 

@@ -6,7 +6,9 @@ timestamp, txn, value``.
 *rows* has the key, then one column for each column that is known before reading: those that the
 schema declares and the read selects, in their types, and those that the read names, as bytes. A
 family that is selected as a whole, or that the schema names, and that declares no column, is one
-column: a map from qualifier to value.
+column: a map from qualifier to value. Other cells that are selected are in none of these, and rows
+that have nothing else are no lines; unless the read gives a name to a column for the *undeclared*,
+a map from ``family:qualifier`` to value.
 
 How wide columns are called is a choice: *qualified* ``info:age``, *flat* ``age``, *nested* a struct
 ``info`` with a field ``age``. Two columns of one name are refused, not told apart by a number.
@@ -68,11 +70,17 @@ class Converter(Protocol):
         """The lines of resolved cells, whole rows."""
 
 
-def converter(schema: Schema, selection: ColumnSelection, shape: Shape, names: Names) -> Converter:
+def converter(
+    schema: Schema,
+    selection: ColumnSelection,
+    shape: Shape,
+    names: Names,
+    undeclared: str | None = None,
+) -> Converter:
     """What makes lines of a shape of the cells of a read."""
     if shape == "cells":
         return CellsShape(selection)
-    return RowsShape.of(schema, selection, names)
+    return RowsShape.of(schema, selection, names, undeclared)
 
 
 @dataclass(frozen=True)
@@ -92,29 +100,35 @@ class CellsShape:
 
 @dataclass(frozen=True)
 class RowsShape:
-    """Wide rows: typed and named columns, then maps of whole families."""
+    """Wide rows: typed and named columns, then maps of whole families, then one of the rest."""
 
     wide: WideShape
     maps: tuple[str, ...]
     names: Names
+    rest: Rest | None = None
 
     @staticmethod
-    def of(schema: Schema, selection: ColumnSelection, names: Names) -> RowsShape:
-        """The shape of a read of ``selection``."""
+    def of(
+        schema: Schema, selection: ColumnSelection, names: Names, undeclared: str | None = None
+    ) -> RowsShape:
+        """The shape of a read of ``selection``, with a column for what is ``undeclared``."""
         maps = tuple(_map_families(schema, selection))
         known = _known_columns(schema, selection)
-        if not known and not maps:
+        rest = None if undeclared is None else Rest(undeclared, selection)
+        if not known and not maps and rest is None:
             raise InvalidArgument(
                 "wide rows need columns that are known before reading: declare them in the schema, "
-                "select columns or families by name, as in columns=['info:age', 'anchor:'], or "
-                "read shape='cells'"
+                "select columns or families by name, as in columns=['info:age', 'anchor:'], name a "
+                "column for all others, as in undeclared='others', or read shape='cells'"
             )
-        shape = RowsShape(WideShape(schema, known), maps, names)
+        shape = RowsShape(WideShape(schema, known), maps, names, rest)
         _check_unique(shape.places)
         return shape
 
     @property
     def selection(self) -> ColumnSelection:
+        if self.rest is not None:
+            return self.rest.selection
         whole = [FamilySelection(family) for family in self.maps]
         return ColumnSelection.parse([*self.wide.columns, *whole])
 
@@ -141,17 +155,35 @@ class RowsShape:
             struct = column.family if self.names == "nested" else None
             found.append(Place(struct, name, spark_arrow_type(field.type)))
         found += [Place(None, family, MAP_TYPE) for family in self.maps]
+        if self.rest is not None:
+            found.append(Place(None, self.rest.name, MAP_TYPE))
         return tuple(found)
 
     def convert(self, cells: pa.RecordBatch) -> pa.RecordBatch:
         wide = self.wide.convert(cells)
         arrays = [spark_array(column) for column in wide.columns]
-        if self.maps:
-            lines = _lines(cells.column("row"))
-            arrays += [_map(cells, family, lines, wide.num_rows) for family in self.maps]
+        if self.maps or self.rest is not None:
+            arrays += self._maps(cells, wide.num_rows)
         if self.names == "nested":
             arrays = list(self._nested(arrays))
         return pa.RecordBatch.from_arrays(arrays, schema=self.arrow_schema)
+
+    def _maps(self, cells: pa.RecordBatch, count: int) -> Iterator[pa.Array]:
+        lines = _lines(cells.column("row"))
+        families = cells.column("family").cast(pa.string())
+        for family in self.maps:
+            inside = pc.equal(families, family)
+            yield _map(cells.column("qualifier"), cells.column("value"), inside, lines, count)
+        if self.rest is not None:
+            names = pc.binary_join_element_wise(
+                families.cast(pa.binary()), cells.column("qualifier"), b":"
+            )
+            known = [b"%s:%s" % (c.family.encode(), c.qualifier) for c in self.wide.columns]
+            elsewhere = pc.or_(
+                pc.is_in(names, pa.array(known, pa.binary())),
+                pc.is_in(families, pa.array(self.maps, pa.string())),
+            )
+            yield _map(names, cells.column("value"), pc.invert(elsewhere), lines, count)
 
     def _nested(self, arrays: Sequence[pa.Array]) -> Iterator[pa.Array]:
         parts: dict[str | None, list[pa.Array]] = {}
@@ -162,6 +194,14 @@ class RowsShape:
             yield pa.StructArray.from_arrays(
                 members, fields=list(self.arrow_schema.field(name).type)
             )
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """The column of wide rows for what is in no other, and all that has to be read for it."""
+
+    name: str
+    selection: ColumnSelection
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,13 +266,13 @@ def _lines(rows: pa.Array) -> Ints:
     return lines
 
 
-def _map(cells: pa.RecordBatch, family: str, lines: Ints, count: int) -> pa.Array:
-    """The cells of a family as one map for each line; rows without any have an empty one."""
-    inside = pc.equal(cells.column("family").cast(pa.string()), family)
+def _map(
+    keys: pa.Array, values: pa.Array, inside: pa.BooleanArray, lines: Ints, count: int
+) -> pa.Array:
+    """Some cells as one map for each line; rows without any have an empty one."""
     chosen = lines[inside.to_numpy(zero_copy_only=False)]
     offsets = np.zeros(count + 1, np.int32)
     np.cumsum(np.bincount(chosen, minlength=count), out=offsets[1:])
-    keys = cells.column("qualifier").filter(inside)
     return pa.MapArray.from_arrays(
-        pa.array(offsets), keys, cells.column("value").filter(inside), type=MAP_TYPE
+        pa.array(offsets), keys.filter(inside), values.filter(inside), type=MAP_TYPE
     )

@@ -1,9 +1,11 @@
 """Which files of a plan hold nothing but what a reader may see, so that any Parquet reader may take
 them as they are.
 
-A file is *clean* when it is shown as a whole, by all tablets together; no txn is above the plan's,
-none is put in its place; nothing else that counts overlaps it; and its own cells are fit, which
-depends on what they are read for. What is not clean has to be merged, tablet by tablet.
+A file is *clean* when it is shown as a whole, by all tablets together; no txn is above the plan's;
+nothing else that counts overlaps it; and its own cells are fit, which depends on what they are read
+for. If a reference puts a txn in the place of the file's own, as it does after an import, lines of
+the columns layout are still right, which are read for their values; cells are not. What is not
+clean has to be merged, tablet by tablet.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from stele.storage.fragment_format import CELLS_LAYOUT, FragmentInfo
+from stele.storage.fragment_format import CELLS_LAYOUT, COLUMNS_LAYOUT, FragmentInfo
 from stele.storage.read_plan import TabletPlan
 from stele.storage.reference_streams import first_row, last_row
 from stele.storage.references import Reference, References, unite
@@ -39,7 +41,7 @@ def split_clean(
         tablet.rows: {
             reference
             for reference in _uncrowded(tablet.references, by_columns=by_columns)
-            if reference.txn is None and reference.txn_max <= txn and is_fit(reference.file)
+            if reference.txn_max <= txn and _has_own_stamps(reference) and is_fit(reference.file)
         }
         for tablet in tablets
     }
@@ -63,6 +65,11 @@ def split_clean(
 def holds_cells(file: FragmentInfo) -> bool:
     """Whether a file has one line for each cell, and every one of them is visible."""
     return file.layout == CELLS_LAYOUT and file.summary.is_clean
+
+
+def _has_own_stamps(reference: Reference) -> bool:
+    """Whether a file says itself when its cells are of, or is not read for that."""
+    return reference.txn is None or reference.file.layout == COLUMNS_LAYOUT
 
 
 def _uncrowded(references: References, *, by_columns: bool) -> Iterable[Reference]:

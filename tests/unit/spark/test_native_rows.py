@@ -66,7 +66,8 @@ def test_a_file_with_the_columns_of_the_read_holds_its_lines() -> None:
     [
         (part("age", "name"), file(1, b"a", b"z")),
         (part("age", "name", complete=False), columns_file()),
-        (part("age", "name", age="int32"), columns_file()),
+        (part("age", "name", age="string"), columns_file()),
+        (part("age", "name", age="uint64"), columns_file()),
         (part("age"), columns_file(companion=COMPANION)),
         (part("age", "name", "Age"), columns_file()),
         (part("Age", "name"), columns_file()),
@@ -74,6 +75,16 @@ def test_a_file_with_the_columns_of_the_read_holds_its_lines() -> None:
 )
 def test_other_files_do_not(found: NativePart, what: FragmentInfo) -> None:
     assert not rows_of(found).holds_lines(what)
+
+
+@pytest.mark.parametrize("former", ["int8", "int32", "uint8", "uint32"])
+def test_spark_widens_what_a_file_has_of_a_former_type(former: str) -> None:
+    assert rows_of(part("age", "name", age=former)).holds_lines(columns_file())
+    anew = part("age", "name", "other", age=former)
+    redeclared = msgspec.structs.replace(
+        anew, columns=tuple(msgspec.structs.replace(c, id=c.id + 10) for c in anew.columns)
+    )
+    assert not rows_of(redeclared).holds_lines(columns_file()), "it is another column of that name"
 
 
 def test_rows_without_a_column_of_the_read_are_left_out() -> None:

@@ -22,6 +22,8 @@ from tests.unit.spark.plans import SCHEMA
         ({"spec": ScanSpec(versions=2)}, "one version of each column"),
         ({"spec": ScanSpec(versions=None)}, "one version of each column"),
         ({"shape": "cells", "names": "flat"}, "names='flat' is for wide rows"),
+        ({"shape": "cells", "undeclared": "others"}, "undeclared names a column of wide rows"),
+        ({"undeclared": ""}, "undeclared names a column of wide rows"),
         ({"partitions": 0}, "partitions is a number from 1"),
         ({"partitions": 10**7}, "partitions is a number from 1"),
     ],
@@ -34,6 +36,8 @@ def test_nonsense_is_refused(arguments: dict[str, Any], said: str) -> None:
 def test_only_what_the_shape_shows_is_read() -> None:
     wide = ReadRequest(spec=ScanSpec(versions=1)).cell_spec(SCHEMA)
     assert wide.columns == ColumnSelection.parse(["info:age", "info:name"])
+    everything = ReadRequest(undeclared="others").cell_spec(SCHEMA)
+    assert everything.columns.is_everything
     cells = ReadRequest(shape="cells").cell_spec(SCHEMA)
     assert cells.columns.is_everything
 

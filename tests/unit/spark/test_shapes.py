@@ -33,8 +33,10 @@ CELLS = [
 ]
 
 
-def lines(columns: list[str] | None, names: Names = "qualified") -> list[dict[str, object]]:
-    shape = RowsShape.of(SCHEMA, ColumnSelection.parse(columns), names)
+def lines(
+    columns: list[str] | None, names: Names = "qualified", undeclared: str | None = None
+) -> list[dict[str, object]]:
+    shape = RowsShape.of(SCHEMA, ColumnSelection.parse(columns), names, undeclared)
     found = [cell for cell in CELLS if shape.selection.contains(cell.family, cell.qualifier)]
     batch = shape.convert(cells_to_batch(found))
     assert batch.schema == shape.arrow_schema
@@ -64,6 +66,29 @@ def test_columns_and_families_by_name() -> None:
         {"row": b"b", "info:name": "Bob", "anchor": []},
     ]
     assert lines(["anchor:y"]) == [{"row": b"a", "anchor:y": b"2"}]
+
+
+def test_what_has_no_column_is_in_the_one_for_the_undeclared() -> None:
+    extra = Cell(b"d", "info", b"city", 1, b"Ulm", txn=1)
+    shape = RowsShape.of(SCHEMA, ColumnSelection.parse(None), "qualified", "others")
+    found = shape.convert(cells_to_batch([*CELLS, extra])).to_pylist()
+    assert {line["row"]: line["others"] for line in found} == {
+        b"a": [(b"anchor:x", b"1"), (b"anchor:y", b"2")],
+        b"b": [],
+        b"c": [],
+        b"d": [(b"info:city", b"Ulm")],
+    }
+    assert [line["stats"] for line in found] == [[], [], [(b"n", b"9")], []]
+    assert lines(["info:age", "anchor:x"], "nested", "others") == [
+        {"row": b"a", "others": [], "info": {"age": 36}, "anchor": {"x": b"1"}}
+    ]
+    assert lines(["anchor:"], undeclared="others")[0]["others"] == []
+    bare = RowsShape.of(Schema([Group("all")]), ColumnSelection.parse(None), "flat", "all")
+    assert bare.convert(cells_to_batch(CELLS[:1])).to_pylist() == [
+        {"row": b"a", "all": [(b"anchor:x", b"1")]}
+    ]
+    with pytest.raises(InvalidArgument, match=r"two columns .* named 'stats'"):
+        lines(None, undeclared="stats")
 
 
 def test_flat_and_nested_names() -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from stele.model.column_set import ColumnSet
 from stele.model.ranges import EVERYTHING, RowRange
 from stele.storage.clean_files import holds_cells, split_clean
+from stele.storage.fragment_format import COLUMNS_LAYOUT
+from stele.storage.references import Reference
 from tests.unit.spark.plans import TXN, file, shown, tablet
 
 INFO = ColumnSet.of(["info"])
@@ -29,6 +32,16 @@ def test_other_columns_are_in_the_way_of_lines_only(by_columns: bool) -> None:
     found = split_clean([here], TXN, holds_cells, by_columns=by_columns)
     assert found.clean == ((one, other) if by_columns else ())
     assert found.merged == (() if by_columns else (here,))
+
+
+def test_a_txn_in_the_place_of_the_files_own_matters_to_cells_and_not_to_lines() -> None:
+    cells = file(1, b"a", b"b", txn=0)
+    lines = msgspec.structs.replace(file(2, b"c", b"d", txn=0), layout=COLUMNS_LAYOUT)
+    here = tablet(EVERYTHING, Reference(cells, txn=TXN), Reference(lines, txn=TXN))
+    found = split_clean([here], TXN, lambda _: True, by_columns=True)
+    assert found.clean == (lines,)
+    assert [ref.file for ref in found.merged[0].references] == [cells]
+    assert split_clean([here], TXN - 1, lambda _: True, by_columns=True).clean == ()
 
 
 def test_what_is_not_fit_or_too_new_is_merged() -> None:
