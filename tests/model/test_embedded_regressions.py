@@ -122,6 +122,7 @@ def test_a_table_that_somebody_kept_is_the_one_that_came_back() -> None:
     machine.work_through_kept_handle(choice=0, row=ROW, what="split")
     machine.major_compaction(number=0)
     machine.contents_are_right()
+    assert machine.kept(0, dropped=False) is not None
 
 
 def test_a_table_that_somebody_kept_is_not_another_of_its_name() -> None:
@@ -140,6 +141,7 @@ def test_a_table_that_somebody_kept_is_not_another_of_its_name() -> None:
 def test_a_scan_does_not_go_on_over_a_drop() -> None:
     machine = machine_with_a_cell()
     machine.scan_across_a_drop(number=0, reverse=False)
+    assert len(machine.base("t0", machine.now("t0"))) == 1
 
 
 def test_a_condition_that_does_not_hold_is_answered_by_what_is_durable() -> None:
@@ -159,3 +161,4 @@ def test_a_condition_that_does_not_hold_is_answered_by_what_is_durable() -> None
             delete=delete,
         )
         machine.contents_are_right()
+    assert len(machine.base("t0", machine.now("t0"))) == 1, "the row was erased with the last put"

@@ -295,7 +295,10 @@ class Table:
         return self.core.bounded(timeout).tablets()
 
     def sample_keys(self, count: int = SAMPLES_DEFAULT, *, timeout: Timeout = None) -> list[bytes]:
-        """Row keys that cut the table into parts of about equal size."""
+        """Row keys that cut the table into parts of about equal size, in files and in memory.
+
+        A row that was erased may be among them until a compaction has dropped it.
+        """
         return list(self.core.bounded(timeout).sample_keys(number("count", count)))
 
     def split(self, key: Key, *, timeout: Timeout = None) -> None:

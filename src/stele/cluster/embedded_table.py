@@ -35,13 +35,14 @@ from stele.tablet.changes import (
 )
 from stele.tablet.config import ConfigEdit, TabletConfig
 from stele.tablet.import_gate import WAIT_US_DEFAULT
+from stele.tablet.key_samples import sample_keys
 from stele.tablet.operations import RunningOperation
 from stele.tablet.pending import KnownCommit, PendingCommit
 from stele.tablet.point_reads import PointReads
 from stele.tablet.restrictions import group_references
 from stele.tablet.scan import TableScan
 from stele.tablet.table_state import TableState
-from stele.tablet.tablet_sizes import row_samples, tablet_bytes
+from stele.tablet.tablet_sizes import tablet_bytes
 
 if TYPE_CHECKING:
     from stele.cluster.embedded import EmbeddedBackend
@@ -185,23 +186,8 @@ class EmbeddedTable:
     def sample_keys(self, count: int) -> Sequence[bytes]:
         if count < 1:
             raise InvalidArgument(f"a number of samples is at least 1, not {count}")
-        samples = sorted(
-            (
-                sample
-                for config in self._state.layout.tablets
-                for reference in config.references
-                for sample in row_samples(self._engine.fragments, reference)
-            ),
-            key=lambda sample: sample.row,
-        )
-        total = sum(sample.size_bytes for sample in samples)
-        keys: list[bytes] = []
-        passed = 0
-        for sample in samples:
-            if passed * (count + 1) >= total * (len(keys) + 1) and sample.row not in keys[-1:]:
-                keys.append(sample.row)
-            passed += sample.size_bytes
-        return keys[:count]
+        view = self._state.view(for_a_read=False)
+        return sample_keys(self._engine.fragments, view, count)
 
     def split(self, row: bytes) -> None:
         check_row(row)
