@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from stele.client.backend import TableInfo, TabletInfo, Visibility
+from stele.client.backend import KEPT_US_DEFAULT, TableInfo, TabletInfo, Visibility
 from stele.client.waiting import TIMEOUT_US_DEFAULT
 from stele.errors import (
     AlreadyExists,
@@ -365,7 +365,13 @@ class ModelBackend:
         table.schema = schema
         return table
 
-    def drop_table(self, name: str, *, timeout_us: int = TIMEOUT_US_DEFAULT) -> None:
+    def drop_table(
+        self,
+        name: str,
+        *,
+        keep_us: int = KEPT_US_DEFAULT,
+        timeout_us: int = TIMEOUT_US_DEFAULT,
+    ) -> None:
         table = self.table(name)
         table.dropped = True
         table.drops += 1

@@ -73,6 +73,7 @@ COMMAND_EXAMPLES: dict[str, tuple[Example, ...]] = {
     "table drop": (
         Example("stele table drop users --db ./data", "nothing is deleted yet"),
         Example("stele table undrop users --db ./data", "and it is back"),
+        Example("stele table drop users --keep 0s --db ./data", "deleted at once, for good"),
     ),
     "table undrop": (
         Example("stele table list --dropped --db ./data", "what there is to bring back"),

@@ -13,7 +13,7 @@ from stele.cli.examples import epilog
 from stele.cli.output import Output, columns
 from stele.cli.tables import add_database, add_table, open_database
 from stele.cli.values import from_bytes, read_key, to_bytes
-from stele.client.backend import TabletInfo
+from stele.client.backend import KEPT_DEFAULT, TabletInfo
 from stele.client.database import Database
 from stele.client.table import Table
 from stele.errors import InvalidArgument, NotFound
@@ -170,7 +170,7 @@ def _changed(schema: Schema, arguments: Namespace) -> Schema:
 
 def drop(database: Database, arguments: Namespace, output: Output) -> None:
     """Stop serving a table; undrop brings it back."""
-    database.drop_table(arguments.table)
+    database.drop_table(arguments.table, keep=arguments.keep)
     output.result({"dropped": arguments.table}, f"dropped table {arguments.table!r}")
 
 
@@ -230,6 +230,16 @@ def _configure_schema(parser: ArgumentParser) -> None:
     parser.add_argument("--history", metavar="TIME", help="how long to keep the past, such as 24h")
 
 
+def _configure_drop(parser: ArgumentParser) -> None:
+    add_table(parser)
+    parser.add_argument(
+        "--keep",
+        default=KEPT_DEFAULT,
+        metavar="TIME",
+        help=f"how long undrop works, as 24h; 0s deletes it at once (default: {KEPT_DEFAULT})",
+    )
+
+
 def _configure_alter(parser: ArgumentParser) -> None:
     add_table(parser)
     _configure_schema(parser)
@@ -259,7 +269,7 @@ ACTIONS: dict[str, Action] = {
     "list": (show_all, _configure_list),
     "show": (show, add_table),
     "alter": (change, _configure_alter),
-    "drop": (drop, add_table),
+    "drop": (drop, _configure_drop),
     "undrop": (undrop, add_table),
     "split": (split, _configure_border),
     "join": (join, _configure_border),

@@ -7,13 +7,14 @@ pool of threads. Whoever is cancelled stops waiting; a write that was started is
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ParamSpec, Self
 
 from stele.client.aio_batch import AsyncBatch
 from stele.client.aio_scan import AsyncScan
 from stele.client.aio_waiting import Workers, durable, insist
-from stele.client.backend import TableInfo, TabletInfo
+from stele.client.backend import KEPT_DEFAULT, TableInfo, TabletInfo
 from stele.client.bulk import InputShape
 from stele.client.changes import Changes
 from stele.client.closing import AsyncClosing
@@ -409,9 +410,11 @@ class AsyncDatabase(AsyncClosing):
         """Give a table another schema."""
         return await self._table(self._database.alter_table, name, schema, timeout=timeout)
 
-    async def drop_table(self, name: str, *, timeout: Timeout = None) -> None:
+    async def drop_table(
+        self, name: str, *, keep: str | datetime.timedelta = KEPT_DEFAULT, timeout: Timeout = None
+    ) -> None:
         """Stop serving a table."""
-        await self._workers.run(self._database.drop_table, name, timeout=timeout)
+        await self._workers.run(self._database.drop_table, name, keep=keep, timeout=timeout)
 
     async def undrop_table(self, name: str, *, timeout: Timeout = None) -> AsyncTable:
         """Bring back the table of that name that was dropped last."""

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import pyarrow as pa
 
 from stele.client.waiting import TIMEOUT_US_DEFAULT
 from stele.errors import SteleError
+from stele.model.durations import parse_duration
 from stele.model.mutations import MutationBatch
 from stele.model.numbered_writes import LastWrite, NumberedWrite
 from stele.model.operations import Operation
@@ -27,6 +28,10 @@ from stele.storage.compaction_work import CompactedUnit, CompactionWork, UnitOut
 from stele.storage.fragment_format import FragmentInfo
 from stele.storage.import_files import ImportTicket
 from stele.storage.read_plan import ReadPlan
+
+KEPT_DEFAULT: Final = "7d"
+KEPT_US_DEFAULT: Final = parse_duration(KEPT_DEFAULT)
+"""How long a dropped table can come back."""
 
 
 class Visibility(Enum):
@@ -284,7 +289,14 @@ class Backend(Protocol):
     ) -> TableBackend:
         """Replace the schema; ``Conflict`` if ``schema`` was made from an older version."""
 
-    def drop_table(self, name: str, *, timeout_us: int = TIMEOUT_US_DEFAULT) -> None: ...
+    def drop_table(
+        self,
+        name: str,
+        *,
+        keep_us: int = KEPT_US_DEFAULT,
+        timeout_us: int = TIMEOUT_US_DEFAULT,
+    ) -> None:
+        """Serve a table no longer; for ``keep_us`` it can come back, then it is deleted."""
 
     def undrop_table(self, name: str, *, timeout_us: int = TIMEOUT_US_DEFAULT) -> TableBackend: ...
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import datetime
 import threading
 from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
-from stele.client.backend import Backend, TableBackend, TableInfo
+from stele.client.backend import KEPT_DEFAULT, Backend, TableBackend, TableInfo
 from stele.client.closing import Closing
 from stele.client.encoder import Encoder, Key
 from stele.client.handle import Handle
@@ -16,6 +17,7 @@ from stele.client.table_core import TableCore, listed, text
 from stele.client.waiting import ClientWorld, Timeout, timeout_us
 from stele.env.interrupts import Uninterrupted
 from stele.errors import InvalidArgument
+from stele.model.durations import parse_duration
 from stele.model.operations import Operation
 from stele.model.schema import Schema
 from stele.model.schema_changes import alter
@@ -104,11 +106,19 @@ class Database(Closing):
             self._backend.alter_table(name, changed, timeout_us=timeout_us(timeout))
         return table
 
-    def drop_table(self, name: str, *, timeout: Timeout = None) -> None:
-        """Stop serving a table. :meth:`undrop_table` brings it back until its files are deleted."""
+    def drop_table(
+        self, name: str, *, keep: str | datetime.timedelta = KEPT_DEFAULT, timeout: Timeout = None
+    ) -> None:
+        """Stop serving a table. :meth:`undrop_table` brings it back within ``keep``.
+
+        After that it is deleted, with its snapshots; ``"0s"`` deletes it at once, and then what it
+        has in memory is not written to files first. What somebody reads just now, as a DataFrame of
+        Spark, is kept until the lease of that ends.
+        """
         self._handle.check()
         named = text("the name of a table", name)
-        self._backend.drop_table(named, timeout_us=timeout_us(timeout))
+        keep_us = parse_duration(keep, "keep")
+        self._backend.drop_table(named, keep_us=keep_us, timeout_us=timeout_us(timeout))
 
     def undrop_table(self, name: str, *, timeout: Timeout = None) -> Table:
         """Bring back the table of that name that was dropped last."""

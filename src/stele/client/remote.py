@@ -6,7 +6,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-from stele.client.backend import TableInfo
+from stele.client.backend import KEPT_US_DEFAULT, TableInfo
 from stele.client.remote_link import RemoteLink
 from stele.client.remote_reads import PointReader
 from stele.client.remote_table import Described, RemoteTable
@@ -59,9 +59,15 @@ class RemoteBackend:
         request = protocol.NewSchema(name, schema_to_json(schema))
         return self._known(self._change(protocol.ALTER, request, timeout_us))
 
-    def drop_table(self, name: str, *, timeout_us: int = TIMEOUT_US_DEFAULT) -> None:
+    def drop_table(
+        self,
+        name: str,
+        *,
+        keep_us: int = KEPT_US_DEFAULT,
+        timeout_us: int = TIMEOUT_US_DEFAULT,
+    ) -> None:
         """Stop serving a table."""
-        self._change(protocol.DROP, protocol.TableName(name), timeout_us)
+        self._change(protocol.DROP, protocol.DroppedTable(name, keep_us), timeout_us)
 
     def undrop_table(self, name: str, *, timeout_us: int = TIMEOUT_US_DEFAULT) -> RemoteTable:
         """Bring a table back."""

@@ -12,9 +12,10 @@ from typing import Any
 
 import msgspec
 
-from stele.client.backend import TableInfo
+from stele.client.backend import KEPT_US_DEFAULT, TableInfo
 from stele.client.waiting import TIMEOUT_US_DEFAULT
 from stele.cluster.collector import Collector
+from stele.cluster.dropped_tables import DroppedTables
 from stele.cluster.embedded_table import EmbeddedTable
 from stele.cluster.file_jobs import FileJobs
 from stele.cluster.store import Store
@@ -112,6 +113,7 @@ class EmbeddedBackend:
         self.numbered = NumberedWrites(store.user, self.imports)
         self.maintenance = Maintenance(store.user, self.advance_horizon, self.new_tablet_id)
         self.jobs = FileJobs(store.user, self.maintenance)
+        self.dropped = DroppedTables(store)
         self._meta_maintenance = Maintenance(store.meta, self._meta_horizon, self.new_tablet_id)
         self.collector = Collector(store, self._catalog, self._tidy, self.maintenance.report)
         for engine in (store.user, store.meta):
@@ -130,11 +132,9 @@ class EmbeddedBackend:
 
     def tables(self, *, dropped: bool = False) -> tuple[TableInfo, ...]:
         self.check_open()
-        wanted = CatalogState.DROPPED if dropped else CatalogState.RUNNING
+        records = self.dropped.records() if dropped else self.store.running_tables()
         return tuple(
-            TableInfo(record.id, record.name, _schema(record), dropped)
-            for record in self.store.coordination.tables()
-            if record.state is wanted
+            TableInfo(record.id, record.name, _schema(record), dropped) for record in records
         )
 
     def table(self, name: str) -> EmbeddedTable:
@@ -227,7 +227,13 @@ class EmbeddedBackend:
                     raise
             return table
 
-    def drop_table(self, name: str, *, timeout_us: int = TIMEOUT_US_DEFAULT) -> None:
+    def drop_table(
+        self,
+        name: str,
+        *,
+        keep_us: int = KEPT_US_DEFAULT,
+        timeout_us: int = TIMEOUT_US_DEFAULT,
+    ) -> None:
         """Stop serving a table. Its files stay until it is forgotten, so it can come back."""
         self.check_open()
         turn = self._turn(timeout_us)
@@ -235,17 +241,24 @@ class EmbeddedBackend:
             record = self._record(name)
             state = self.store.user.table(record.id)
             with self._without_writes(state):
-                self._flush_before_drop(name, state, turn)
+                if keep_us:
+                    self._flush_before_drop(name, state, turn)
+                now_us = self.store.world.clock.now_us()
                 gone = msgspec.structs.replace(
-                    record, state=CatalogState.DROPPED, dropped_us=self.store.world.clock.now_us()
+                    record,
+                    state=CatalogState.DROPPED,
+                    dropped_us=now_us,
+                    forget_us=now_us + keep_us,
                 )
                 with self.jobs.layout_changes(state, turn):
                     self.store.coordination.replace_table(gone, record.schema_version)
                     self.store.user.remove_table(record.id)
                     self._tables.pop(record.id, None)
                     configs = tuple(state.layout.tablets)
-                    kept = tuple(revised(config, log=None, location=None) for config in configs)
-                    self.store.meta1.save_now(ConfigEdit(written=kept, replaced=configs))
+                    if keep_us:
+                        kept = tuple(revised(config, log=None, location=None) for config in configs)
+                        self.store.meta1.save_now(ConfigEdit(written=kept, replaced=configs))
+            self.dropped.forget_due()
 
     def _flush_before_drop(self, name: str, state: TableState, turn: Turn) -> None:
         try:
@@ -253,8 +266,8 @@ class EmbeddedBackend:
         except OutOfSpace as error:
             raise OutOfSpace(
                 f"table {name!r} cannot be dropped now, as what it has in memory is written to "
-                f"files first: {error}. Dropping would free nothing: a dropped table keeps its "
-                f"files, so that it can come back. Make room on the disk and try again"
+                f"files first, so that it can come back: {error}. Make room on the disk, or delete "
+                f"it at once with keep='0s'"
             ) from error
 
     @contextmanager
@@ -274,14 +287,7 @@ class EmbeddedBackend:
         turn = self._turn(timeout_us)
         with self._during(OperationKind.UNDROP, name), self._catalog_changes(turn):
             self._check_free(name)
-            dropped = [
-                record
-                for record in self.store.coordination.tables()
-                if record.name == name and record.state is CatalogState.DROPPED
-            ]
-            if not dropped:
-                raise TableNotFound(f"no dropped table has the name {name!r}")
-            record = max(dropped, key=lambda record: record.dropped_us)
+            record = self.dropped.find(name)
             log = self.store.user.log_directory
             jobs = self.store.coordination.jobs(record.id)
             found = self.store.meta1.configs(record.id)
@@ -291,7 +297,9 @@ class EmbeddedBackend:
             )
             self.store.meta1.save_now(ConfigEdit(written=configs, replaced=found))
             self._reach(max(config.clock for config in configs))
-            back = msgspec.structs.replace(record, state=CatalogState.RUNNING, dropped_us=0)
+            back = msgspec.structs.replace(
+                record, state=CatalogState.RUNNING, dropped_us=0, forget_us=0
+            )
             self.store.coordination.replace_table(back, record.schema_version)
             self.store.user.add_table(record.id, name, _schema(record), configs)
             return self.table(name)
@@ -400,6 +408,7 @@ class EmbeddedBackend:
     def _tidy(self) -> None:
         """End what holds files and should not any more."""
         self.pins.end_expired()
+        self.dropped.forget_due()
         self._settle_imports()
 
     def _settle_imports(self) -> None:

@@ -25,6 +25,8 @@ class TableRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     created_us: int
     state: TableState = TableState.RUNNING
     dropped_us: int = 0
+    forget_us: int = 0
+    """When a dropped table may be deleted for good."""
 
 
 class SessionRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

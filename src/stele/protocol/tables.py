@@ -15,6 +15,7 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
+from stele.model.durations import DURATION_US_MAX
 from stele.model.limits import SCHEMA_BYTES_MAX, SPEC_BYTES_MAX
 from stele.model.mutations import Record
 from stele.model.operations import Operation
@@ -58,6 +59,13 @@ class TableName(msgspec.Struct, frozen=True):
     """A table, as people call it."""
 
     name: str
+
+
+class DroppedTable(msgspec.Struct, frozen=True):
+    """A table to be dropped, and how long it can come back."""
+
+    name: str
+    keep_us: Annotated[int, msgspec.Meta(ge=0, le=DURATION_US_MAX)]
 
 
 class TableDescription(msgspec.Struct, frozen=True):
@@ -316,7 +324,7 @@ ALTER = TABLES.unary(
     permission=MAY_SCHEMA,
     request_bytes_max=2 * SCHEMA_BYTES_MAX,
 )
-DROP = TABLES.unary("drop", 5, request=TableName, response=Nothing, permission=MAY_SCHEMA)
+DROP = TABLES.unary("drop", 5, request=DroppedTable, response=Nothing, permission=MAY_SCHEMA)
 UNDROP = TABLES.unary(
     "undrop", 6, request=TableName, response=TableDescription, permission=MAY_SCHEMA
 )

@@ -120,7 +120,7 @@ def restore(spark: Any, path: str, database: Database | str, name: str) -> Resto
         return _restore(spark, plan, table)
     except BaseException:
         with suppress(NotFound):
-            database.drop_table(name)
+            database.drop_table(name, keep="0s")
         raise
 
 

@@ -75,9 +75,10 @@ class CatalogMethods:
             lambda: self._backend.alter_table(request.name, schema, timeout_us=wait_us)
         )
 
-    async def _drop(self, context: Context, request: protocol.TableName) -> protocol.Nothing:
+    async def _drop(self, context: Context, request: protocol.DroppedTable) -> protocol.Nothing:
         wait_us = left_us(context)
-        await self._workers.run(self._backend.drop_table, request.name, timeout_us=wait_us)
+        drop = self._backend.drop_table
+        await self._workers.run(drop, request.name, keep_us=request.keep_us, timeout_us=wait_us)
         return protocol.Nothing()
 
     async def _undrop(

@@ -9,7 +9,7 @@ from stele.client.remote_link import RemoteLink
 from stele.client.waiting import ClientWorld
 from stele.env.real import SystemClock, SystemRandom
 from stele.errors import DeadlineExceeded, TableNotFound, Unavailable
-from stele.protocol.tables import DROP, STATUS, Nothing, TableName
+from stele.protocol.tables import DROP, STATUS, DroppedTable, Nothing
 from tests.oracles.model_backend import ModelBackend
 from tests.unit.tserver.serving import FixedLocation, ServedBackend
 
@@ -41,7 +41,7 @@ def test_errors_of_the_store_are_not_taken_for_losses(tmp_path: Path) -> None:
     served = ServedBackend(ModelBackend(), tmp_path / "s")
     link = make_link(FixedLocation(served.address))
     with pytest.raises(TableNotFound, match="'x'"):
-        link.call(DROP, TableName("x"), 60 * SECOND_US, repeat=False)
+        link.call(DROP, DroppedTable("x", 0), 60 * SECOND_US, repeat=False)
     link.close()
     served.close()
 
