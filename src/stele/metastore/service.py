@@ -320,6 +320,7 @@ class MetastoreService:
             sessions=len(machine.sessions()),
             watchers=len(self._driver.hub),
             alarms={str(node): reason for node, reason in machine.alarms().items()},
+            is_drained=core.abstains,
         )
 
     def _members(self, membership: Membership) -> tuple[p.MemberInfo, ...]:

@@ -308,6 +308,8 @@ class StatusResponse(msgspec.Struct, frozen=True):
     watchers: int = 0
     alarms: dict[str, str] = {}
     """Nodes without space, and what they said. While there is one, nothing can be put."""
+    is_drained: bool = False
+    """Whether this node leaves leading to others."""
 
 
 class ChangeMembersRequest(msgspec.Struct, frozen=True):
