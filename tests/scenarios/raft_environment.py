@@ -6,6 +6,7 @@ Commands, where N is a node:
     config election_ticks=10 …                                  for the nodes that follow
     node N [log=[1:a 1:b] term=2 commit=1 voters=1,2,3]         a node with a state made by hand
     campaign N | tick N [count] | propose N text… | read N context | transfer N target
+    abstain N [undo]                                            leave leading to others
     change N add-learner|promote|remove|relocate M [address]
     compact N index | image N peer | image-report N peer yes|no | unreachable N peer
     ready N          take Readys: send, start writes, apply     sync N [count]   finish writes
@@ -115,6 +116,10 @@ class RaftEnvironment:
 
     def _core(self, name: str) -> RaftNode:
         return self._machines[int(name)].node
+
+    def do_abstain(self, name: str, undo: str = "") -> list[str]:
+        self._core(name).abstain(undo=bool(undo))
+        return self.do_status(name)
 
     def do_campaign(self, name: str) -> list[str]:
         self._core(name).campaign()

@@ -6,6 +6,8 @@
   stele metastore watch /config/ --since 120     every change after index 120, as it comes
   stele metastore lock /locks/job -- ./job.sh    run a command while holding a lock
   stele metastore members                        who belongs to the group
+  stele metastore drain 381625445                a node that should not lead
+  stele metastore bootstrap --at 127.0.0.1:7420  found a group with a node that waits for it
   stele metastore quota 512MB                    how much may be stored; alarms
   stele metastore acl grant /jobs/ client/w rl   who may do what
   stele metastore snapshot backup.image          a copy of everything
@@ -28,12 +30,18 @@ from typing import Any
 import stele
 from stele.cli import exit_codes
 from stele.cli.metastore_acl import configure_acl, run_acl
+from stele.cli.metastore_member import (
+    configure_bootstrap,
+    configure_drain,
+    run_bootstrap,
+    run_drain,
+)
 from stele.cli.metastore_members import configure_members, run_members
 from stele.cli.metastore_quota import configure_quota, run_quota
 from stele.cli.output import Output, columns
 from stele.cli.tls_options import add_tls, tls_files
 from stele.client.metastore import Metastore
-from stele.errors import InvalidArgument, NotFound, RetryLater, SteleError
+from stele.errors import InvalidArgument, NotFound, RetryElsewhere, RetryLater, SteleError
 from stele.protocol.metastore_values import Changes, KeyValue
 from stele.rpc import Role, TlsFiles
 from stele.rpc.tls import holder_of
@@ -273,6 +281,16 @@ def members(metastore: Metastore, arguments: Namespace, output: Output) -> None:
     run_members(metastore, arguments, output)
 
 
+def drain(metastore: Metastore, arguments: Namespace, output: Output) -> None:
+    """Let a node leave leading to others until it starts again."""
+    run_drain(metastore, arguments, output)
+
+
+def bootstrap(metastore: Metastore, arguments: Namespace, output: Output) -> None:
+    """Tell a node that was started with --await-bootstrap to found a group, or to join one."""
+    run_bootstrap(metastore, arguments, output)
+
+
 def quota(metastore: Metastore, arguments: Namespace, output: Output) -> None:
     """Print how much is stored and how much may be; or set the limit, or end an alarm."""
     run_quota(metastore, arguments, output)
@@ -293,15 +311,17 @@ def status(metastore: Metastore, arguments: Namespace, output: Output) -> None:
     for number, address in _whom_to_ask(metastore, arguments):
         try:
             node = metastore.admin.status(address or None)
-        except RetryLater as error:
+        except (RetryLater, RetryElsewhere) as error:
             silent.append(error)
             found.append({"node": number, "address": address, "error": str(error)})
-            rows.append((str(number or ""), address, "silent", *["-"] * 5, str(error)))
+            role = "silent" if isinstance(error, RetryLater) else "waiting"
+            rows.append((str(number or ""), address, role, *["-"] * 5, str(error)))
             continue
         found.append(_fields(node))
         alarms = ", ".join(f"{n}: {why}" for n, why in node.alarms.items()) or "none"
         numbers = (node.term, node.applied, node.keys, node.used_bytes, node.sessions)
-        rows.append((str(node.node), node.address, node.role, *map(str, numbers), alarms))
+        role = f"{node.role}, drained" if node.is_drained else node.role
+        rows.append((str(node.node), node.address, role, *map(str, numbers), alarms))
     if len(silent) == len(found):
         raise silent[0]
     output.result(found, columns(rows))
@@ -381,6 +401,8 @@ ACTIONS: dict[str, tuple[Action, Callable[[ArgumentParser], None]]] = {
     "watch": (watch, _configure_watch),
     "lock": (lock, _configure_lock),
     "members": (members, configure_members),
+    "drain": (drain, configure_drain),
+    "bootstrap": (bootstrap, configure_bootstrap),
     "status": (status, _nothing),
     "quota": (quota, configure_quota),
     "acl": (acl, configure_acl),

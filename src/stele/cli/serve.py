@@ -4,9 +4,12 @@
   stele serve master --data /srv/stele/2 --listen 127.0.0.1:7421 --join 127.0.0.1:7420
   stele serve master --data /srv/stele/2 --listen 127.0.0.1:7421        (from then on)
   stele serve master --data /srv/stele/3 --listen 127.0.0.1:7422 --discover
+  stele serve master --data /srv/stele/4 --listen 127.0.0.1:7423 --await-bootstrap
 
 The first node of a metastore founds its group, the others join it; both are said once, and the
-directory remembers. Without TLS a server listens at addresses of this machine only.
+directory remembers. With --await-bootstrap a node that belongs to no group yet waits until it is
+told which of both by `stele metastore bootstrap`. Without TLS a server listens at addresses of this
+machine only.
 
 With --discover a newcomer asks its network, by multicast, where a group with its label is, and
 waits until one answers; members that were started with --discover do. What it hears is only worth a
@@ -58,6 +61,11 @@ def configure(parser: ArgumentParser) -> None:
     first.add_argument("--bootstrap", action="store_true", help="found a new group, once")
     first.add_argument(
         "--join", action="append", default=[], metavar="HOST:PORT", help="join the group there"
+    )
+    first.add_argument(
+        "--await-bootstrap",
+        action="store_true",
+        help="wait for `stele metastore bootstrap`, unless it belongs to a group already",
     )
     master.add_argument(
         "--forward",
@@ -112,6 +120,7 @@ def run(arguments: Namespace, output: Output) -> int:
         advertise=arguments.advertise,
         bootstrap=arguments.bootstrap,
         join=tuple(arguments.join),
+        await_bootstrap=arguments.await_bootstrap,
         tls=tls_files(arguments),
         forward=arguments.forward,
         discovery=_discovery(arguments),

@@ -30,6 +30,7 @@ from stele.client.waiting import Timeout, timeout_us
 from stele.errors import Conflict, DeadlineExceeded
 from stele.protocol.metastore import ExecuteResponse, MemberInfo, StatusResponse
 from stele.protocol.metastore_acl import AccessRule, AclResponse
+from stele.protocol.metastore_member import BootstrapResponse
 from stele.protocol.metastore_values import Changes, Compare, KeyValue, Operation
 
 T = TypeVar("T")
@@ -211,6 +212,14 @@ class Admin:
     def transfer(self, target: int = 0) -> int:
         """Hand leadership over; who leads now."""
         return self._runner.run(self._inner.transfer(target))
+
+    def drain(self, node: int, *, undo: bool = False) -> int:
+        """Let a node leave leading to others until it starts again; who leads now."""
+        return self._runner.run(self._inner.drain(node, undo=undo))
+
+    def bootstrap(self, address: str, *join: str) -> BootstrapResponse:
+        """Tell a node that waits for it to found a group, or to join the one at ``join``."""
+        return self._runner.run(self._inner.bootstrap(address, *join))
 
     def snapshot(self, write: Callable[[bytes], object]) -> int:
         """Hand a copy of the whole state to ``write``, piece by piece; the index it is of."""

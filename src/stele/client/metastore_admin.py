@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from stele.client.metastore_sequence import RequestNumbers
 from stele.client.metastore_transport import Transport
-from stele.errors import AlreadyExists, Conflict, NotFound
+from stele.errors import AlreadyExists, Conflict, NotFound, RetryLater
 from stele.protocol.metastore import (
     CHANGE_MEMBERS,
     CLEAR_ALARM,
@@ -34,6 +34,13 @@ from stele.protocol.metastore_acl import (
     SetAclRequest,
     SwitchAclRequest,
 )
+from stele.protocol.metastore_member import (
+    BOOTSTRAP,
+    DRAIN,
+    BootstrapRequest,
+    BootstrapResponse,
+    DrainRequest,
+)
 from stele.raft import AddLearner, Change, Promote, Relocate, Remove
 
 CALL_S = 30.0
@@ -43,6 +50,9 @@ RIGHTS = "rwla"
 
 ONE_NODE_S = 5.0
 """A node that says nothing for so long is in a bad state, and that is the answer."""
+
+DRAIN_ATTEMPTS = 5
+"""Of a leader to hand over; each takes an election timeout or two, and asks another voter first."""
 
 JOIN_S = 600.0
 """A newcomer has to fetch the whole state before it may vote."""
@@ -91,6 +101,26 @@ class MetastoreAdmin:
         """Hand leadership to a voter, or to the one that is furthest; who leads now."""
         request = TransferRequest(target)
         return (await self._transport.call(TRANSFER, request, timeout_s=CALL_S)).leader
+
+    async def drain(self, node: int, *, undo: bool = False) -> int:
+        """Let a node leave leading to others until it starts again, or with ``undo`` no longer; who
+        leads now. It votes and holds all data as before."""
+        found = [member for member in await self.members() if member.node == node]
+        if not found:
+            raise NotFound(f"node {node} is not a member of the group")
+        request = DrainRequest(node, undo)
+        for _ in range(DRAIN_ATTEMPTS - 1):
+            with suppress(RetryLater):
+                return await self._drain_at(found[0].address, request)
+        return await self._drain_at(found[0].address, request)
+
+    async def _drain_at(self, address: str, request: DrainRequest) -> int:
+        return (await self._transport.call_at(address, DRAIN, request, timeout_s=ONE_NODE_S)).leader
+
+    async def bootstrap(self, address: str, *join: str) -> BootstrapResponse:
+        """Tell a node that waits for it to found a group, or to join the one at ``join``."""
+        request = BootstrapRequest(join)
+        return await self._transport.call_at(address, BOOTSTRAP, request, timeout_s=CALL_S)
 
     async def snapshot(self, write: Callable[[bytes], object]) -> int:
         """Hand a copy of the whole state to ``write``, piece by piece; the index it is of."""

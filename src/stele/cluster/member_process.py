@@ -12,7 +12,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from stele.client.metastore_admin import MetastoreAdmin
@@ -44,6 +44,8 @@ from stele.metastore.member import (
     is_member,
     open_member,
 )
+from stele.metastore.newcomer import Newcomer
+from stele.metastore.raft_log_format import LogIdentity
 from stele.metastore.server import NodeServer, NodeServerOptions
 from stele.metastore.state.machine import HELD_CHANGES_MAX, StateMachine
 from stele.protocol.metastore import STATUS, StatusRequest
@@ -85,6 +87,8 @@ class ServeOptions:
     """Where the others find this node, if that is not where it listens."""
     bootstrap: bool = False
     join: tuple[str, ...] = ()
+    await_bootstrap: bool = False
+    """Whether a node without a group waits to be told by an operator."""
     tls: TlsFiles | None = None
     forward: bool = False
     """Whether a follower passes requests on instead of naming the leader."""
@@ -180,14 +184,38 @@ class MemberProcess:
                     "start it without --bootstrap"
                 )
             found_group(self._files, self._random, options.address, OPTIONS)
+        elif not known and options.await_bootstrap:
+            await self._await_bootstrap()
         elif not known:
             if not options.join and options.discovery is None:
                 raise NotFound(
                     f"{options.directory!r} is empty: found a group with --bootstrap, "
-                    "or join one with --join ADDRESS or --discover"
+                    "join one with --join ADDRESS or --discover, "
+                    "or wait for a command with --await-bootstrap"
                 )
             cluster = await self._find_group()
             enter_group(self._files, self._random, cluster, OPTIONS)
+
+    async def _await_bootstrap(self) -> None:
+        """Serve one question, and what is to be told to all others, until it was asked."""
+        newcomer = Newcomer(self._begin, self._options.listen, self._credentials)
+        # With a port that the system chose, it stays the one that was asked.
+        self._options = replace(self._options, listen=newcomer.address)
+        log.warning(
+            "waiting at %s: stele metastore bootstrap --at %s", newcomer.address, newcomer.address
+        )
+        try:
+            await newcomer.told
+        finally:
+            await newcomer.close()
+
+    async def _begin(self, join: tuple[str, ...]) -> LogIdentity:
+        """An operator has spoken: found a group, or enter the one at these addresses."""
+        if not join:
+            return found_group(self._files, self._random, self._options.address, OPTIONS)
+        cluster = await self._cluster_at(join, DIAL_S)
+        self._seeds = join
+        return enter_group(self._files, self._random, cluster, OPTIONS)
 
     def _check_directory_is_ours(self) -> None:
         """Nobody has lived here: there may be what one left who died at birth, and no more. A

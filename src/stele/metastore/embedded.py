@@ -52,6 +52,7 @@ from stele.metastore.raft_log_recovery import nothing_found, recover
 from stele.metastore.service import MetastoreService
 from stele.metastore.state.machine import StateMachine
 from stele.protocol import metastore as p
+from stele.protocol.metastore_member import BOOTSTRAP, DRAIN
 from stele.raft import InstallSnapshot, Message, RaftConfig, Snapshot
 from stele.rpc import Binding, Context, PeerIdentity, Proof, Role
 
@@ -120,7 +121,7 @@ class EmbeddedNode:
         self._answers: weakref.WeakSet[LocalAnswer] = weakref.WeakSet()
         service = MetastoreService(self.driver, clock, self)
         self._bindings = {binding.method.number: binding for binding in service.bindings()}
-        for method in (p.CHANGE_MEMBERS, p.JOIN, p.TRANSFER):
+        for method in (p.CHANGE_MEMBERS, p.JOIN, p.TRANSFER, DRAIN, BOOTSTRAP):
             self._bindings[method.number] = method.handled_by(_refuse_to_grow)
         self._bindings[p.SET_QUOTA.number] = p.SET_QUOTA.handled_by(_refuse_quota)
         self._tick_later()

@@ -111,6 +111,15 @@ class TransferLeadership(msgspec.Struct, frozen=True, gc=False):
     target: int = 0
 
 
+class Drain(msgspec.Struct, frozen=True, gc=False):
+    """Leave leading to others, or with ``undo`` no longer. Answered with the id of the leader, once
+    that is another, or 0 while none is known; refused when nobody has taken over, as for a
+    transfer, and may be asked again then."""
+
+    request: int
+    undo: bool = False
+
+
 class Forget(msgspec.Struct, frozen=True, gc=False):
     """Nobody waits for this request any more, which is not answered yet. What it asked for may
     still happen."""
@@ -202,6 +211,7 @@ Event = (
     | ChangeMembership
     | JoinGroup
     | TransferLeadership
+    | Drain
     | Forget
     | Persisted
     | Applied

@@ -11,10 +11,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from stele.errors import GiveUp, NotLeader, OutcomeUnknown, RetryElsewhere, RetryLater, Unavailable
-from stele.metastore.events import ChangeMembership, JoinGroup, TransferLeadership
+from stele.errors import (
+    GiveUp,
+    InvalidArgument,
+    NotLeader,
+    OutcomeUnknown,
+    RetryElsewhere,
+    RetryLater,
+    Unavailable,
+)
+from stele.metastore.events import ChangeMembership, Drain, JoinGroup, TransferLeadership
 from stele.metastore.outbox import Outbox
-from stele.raft import NOBODY, AddLearner, Promote, RaftCore, Role
+from stele.raft import NOBODY, AddLearner, PeerStatus, Promote, RaftCore, Role
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +46,11 @@ class MembershipDesk:
     __slots__ = (
         "_applied",
         "_core",
+        "_declined",
+        "_is_drained",
         "_joining",
+        "_leading_ticks",
+        "_offered",
         "_out",
         "_patience_ticks",
         "_steps",
@@ -53,6 +65,12 @@ class MembershipDesk:
         self._steps: list[_Step] = []
         self._joining: dict[int, JoinGroup] = {}
         self._transfer: _Transfer | None = None
+        self._declined: set[int] = set()
+        """Who did not take over when asked: others are asked first the next time."""
+        self._is_drained = False
+        self._leading_ticks = 0
+        """Since a drained node came to lead, or asked somebody to take over."""
+        self._offered = NOBODY
 
     def change(self, event: ChangeMembership) -> None:
         """Propose one step."""
@@ -112,12 +130,49 @@ class MembershipDesk:
         self._end_transfer(Unavailable("another transfer was asked for"))
         self._transfer = _Transfer(event.request, target)
 
-    def _furthest(self) -> int:
+    def drain(self, event: Drain) -> None:
+        """Abstain from leading, and hand over what there is to hand over."""
+        node = self._core.status().node
+        if not event.undo and self._core.membership.voters == (node,):
+            alone = InvalidArgument(f"node {node} is the only voter: nobody else could lead")
+            self._out.refuse(event.request, alone)
+            return
+        self._core.abstain(undo=event.undo)
+        self._is_drained = not event.undo
+        if self._core.role is Role.LEADER and not event.undo:
+            self.transfer(TransferLeadership(event.request))
+        else:
+            self._out.answer(event.request, self._core.leader)
+
+    def _hand_over_again(self) -> None:
+        """A drained node leads when nobody else can; now and then it looks whether somebody can.
+        Nothing is proposed while it asks, so who has declined is not asked twice."""
+        if self._transfer is not None or self._core.role is not Role.LEADER:
+            self._leading_ticks, self._offered = 0, NOBODY
+            return
+        self._leading_ticks += 1
+        if self._leading_ticks < self._patience_ticks:
+            return
+        self._declined.add(self._offered)
+        able = [peer for peer in self._other_voters() if peer.recently_active]
+        able = [peer for peer in able if peer.node not in self._declined]
+        if able:
+            self._leading_ticks = 0
+            self._offered = max(able, key=lambda peer: peer.match).node
+            self._core.transfer_leadership(self._offered)
+
+    def _other_voters(self) -> list[PeerStatus]:
         status = self._core.status()
-        voters = [peer for peer in status.peers if peer.node in status.membership.voters]
+        return [peer for peer in status.peers if peer.node in status.membership.voters]
+
+    def _furthest(self) -> int:
+        voters = self._other_voters()
         if not voters:
             raise Unavailable("there is no other voter to lead")
-        return max(voters, key=lambda peer: (peer.recently_active, peer.match)).node
+        return max(
+            voters,
+            key=lambda peer: (peer.node not in self._declined, peer.recently_active, peer.match),
+        ).node
 
     def _end_transfer(self, error: Unavailable) -> None:
         if self._transfer is not None:
@@ -129,10 +184,14 @@ class MembershipDesk:
         for event in list(self._joining.values()):
             self._advance(event)
         self._answer_steps()
+        if self._is_drained:
+            self._hand_over_again()
         if self._transfer is not None:
             self._transfer.age_ticks += 1
             if self._core.role is Role.LEADER and self._transfer.age_ticks > self._patience_ticks:
-                self._end_transfer(Unavailable(f"node {self._transfer.target} did not take over"))
+                self._declined.add(self._transfer.target)
+                slow = f"node {self._transfer.target} did not take over: it is slow, or drained"
+                self._end_transfer(Unavailable(slow))
 
     def look(self) -> None:
         """Somebody may lead: the transfer was a success if that is another."""
@@ -165,3 +224,4 @@ class MembershipDesk:
             self._out.refuse(request, lost)
         self._steps.clear()
         self._joining.clear()
+        self._declined.clear()

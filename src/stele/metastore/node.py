@@ -375,6 +375,9 @@ class Node:
     def _on_transfer(self, event: e.TransferLeadership) -> None:
         self._desk.transfer(event)
 
+    def _on_drain(self, event: e.Drain) -> None:
+        self._desk.drain(event)
+
     def _on_space_short(self, event: e.SpaceShort) -> None:
         if self.leads:
             self._duties.raise_alarm(event.node, DISK_FULL)
@@ -410,6 +413,7 @@ class Node:
         e.ChangeMembership: _on_change,
         e.JoinGroup: _on_join,
         e.TransferLeadership: _on_transfer,
+        e.Drain: _on_drain,
         e.Forget: _on_forget,
         e.Persisted: _on_persisted,
         e.Applied: _on_applied,

@@ -27,6 +27,7 @@ from stele.metastore.log_runner import LogRunner
 from stele.metastore.log_worker import LogJob, LogWorker
 from stele.metastore.member import Member
 from stele.metastore.member_guard import for_members
+from stele.metastore.member_service import MemberService
 from stele.metastore.peers import Peers
 from stele.metastore.raft_service import RaftService
 from stele.metastore.service import MetastoreService
@@ -112,6 +113,7 @@ class NodeServer:
         self._server = Server(
             (
                 *service,
+                *MemberService(self.driver, self.cluster).bindings(),
                 *RaftService(self.driver, self.cluster, self._peers, self._images).bindings(),
             ),
             ServerOptions(

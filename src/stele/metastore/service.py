@@ -325,6 +325,7 @@ class MetastoreService:
             watchers=len(self._driver.hub),
             alarms={str(node): reason for node, reason in machine.alarms().items()},
             removed_at=standing.removed_at,
+            is_drained=core.abstains,
         )
 
     def _check_leads(self) -> None:

@@ -321,6 +321,8 @@ class StatusResponse(msgspec.Struct, frozen=True):
     """Nodes without space, and what they said. While there is one, nothing can be put."""
     removed_at: int = 0
     """Not 0: the node knows that it is no member of its group, as of this index."""
+    is_drained: bool = False
+    """Whether this node leaves leading to others."""
 
 
 class ChangeMembersRequest(msgspec.Struct, frozen=True):

@@ -28,11 +28,20 @@ from stele.raft.roles import (
 )
 from stele.raft.state import RaftState, Role
 
+ABSTAINING_TIMEOUTS = 5
+"""How many election timeouts a node that abstains leaves to the others: enough for some attempts
+that collide, and few enough for a group that needs it."""
+
 
 def tick(s: RaftState) -> None:
-    """One tick without leadership: stand for election when the timeout has passed."""
+    """One tick without leadership: stand for election when the timeout has passed.
+
+    Who abstains stands as well when nobody else can be elected for long: it may be the only one
+    left with a log that holds everything, and then the others cannot win without its vote.
+    """
     s.election_elapsed += 1
-    if s.election_elapsed >= s.election_timeout and s.may_stand:
+    patience = s.election_timeout * (ABSTAINING_TIMEOUTS if s.abstains else 1)
+    if s.election_elapsed >= patience and s.may_stand:
         ask_for_pre_votes(s)
 
 
@@ -131,5 +140,13 @@ def note_vote(s: RaftState, voter: int, granted: bool) -> None:
 
 def handle_timeout_now(s: RaftState, _: TimeoutNow) -> None:
     """The leader hands over: skip the waiting and the pre-vote (§3.10)."""
-    if s.is_voter:
+    if s.is_voter and not s.abstains:
         stand_for_election(s, transfer=True)
+
+
+def abstain(s: RaftState, *, undo: bool) -> None:
+    """Leave leading to others from now on, or no longer. Whoever stands for election gives it up;
+    a leader leads until it has handed over, because nobody else can be made to."""
+    s.abstains = not undo
+    if s.abstains and s.role in (Role.PRE_CANDIDATE, Role.CANDIDATE):
+        become_follower(s, s.term, NOBODY)

@@ -97,8 +97,14 @@ class RaftCore(Protocol):
     def transfer_leadership(self, target: int) -> None:
         """Hand leadership to ``target``; watch ``status`` for the outcome."""
 
+    def abstain(self, *, undo: bool = False) -> None:
+        """Leave leading to others, or no longer; vote and replicate as before. A leader stays one
+        until it has handed over, and if nobody else can be elected for long this node stands all
+        the same. A new life of the node knows nothing of it."""
+
     def campaign(self) -> None:
-        """Stand for election now, with the pre-vote; nothing happens at a leader or learner."""
+        """Stand for election now, with the pre-vote; nothing happens at a leader or learner, or
+        at a node that abstains."""
 
     def compact(self, index: int) -> Snapshot:
         """Forget the log up to an applied ``index``; where it begins now."""

@@ -256,10 +256,15 @@ class RaftNode:
         """See ``RaftCore``."""
         transfer_leadership(self.state, target)
 
+    def abstain(self, *, undo: bool = False) -> None:
+        """See ``RaftCore``."""
+        election.abstain(self.state, undo=undo)
+
     def campaign(self) -> None:
         """See ``RaftCore``."""
-        if self.state.role is not Role.LEADER and self.state.may_stand:
-            election.ask_for_pre_votes(self.state)
+        s = self.state
+        if s.role is not Role.LEADER and s.may_stand and not s.abstains:
+            election.ask_for_pre_votes(s)
 
     def compact(self, index: int) -> Snapshot:
         """See ``RaftCore``."""

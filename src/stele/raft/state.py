@@ -52,6 +52,8 @@ class RaftState:
     election_elapsed: int = 0
     """Ticks since the leader was heard, a vote given or, at the leader, the quorum checked."""
     election_timeout: int = 0
+    abstains: bool = False
+    """Whether this node leaves leading to others, for this life, as long as there are any."""
     votes: dict[int, bool] = field(default_factory=dict)
 
     heartbeat_elapsed: int = 0

@@ -37,6 +37,7 @@ class Status(msgspec.Struct, frozen=True):
     membership: Membership
     uncommitted_bytes: int
     transfer_target: int
+    abstains: bool
     peers: tuple[PeerStatus, ...]
 
 
@@ -57,6 +58,7 @@ def describe(s: RaftState) -> Status:
         membership=log.membership,
         uncommitted_bytes=s.uncommitted_bytes,
         transfer_target=s.transfer_target,
+        abstains=s.abstains,
         peers=tuple(_describe_peer(node, progress) for node, progress in s.peers.items()),
     )
 

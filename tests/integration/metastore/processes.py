@@ -49,6 +49,14 @@ class Nodes:
 
     def start(self, address: str, *options: str, data: Path | None = None) -> None:
         """Start the process of a node, until it says that it is up."""
+        process = self.spawn(address, *options, data=data)
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line, f"the node at {address} did not start"
+        assert json.loads(line)["address"] == address
+
+    def spawn(self, address: str, *options: str, data: Path | None = None) -> subprocess.Popen[str]:
+        """Start the process of a node."""
         number = self.addresses.index(address) if address in self.addresses else 0
         words = [
             *self.command_prefix(address),
@@ -67,10 +75,7 @@ class Nodes:
         environment = {**os.environ, **self.environment}
         process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment)
         self._processes[address] = process
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        assert line, f"node {number} did not start"
-        assert json.loads(line)["address"] == address
+        return process
 
     def directory(self, address: str) -> Path:
         """Where a node lives."""

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -86,3 +87,49 @@ def test_rules_are_the_same_on_every_node(nodes: Nodes) -> None:
     assert stele(nodes, "acl", "off")["enabled"] is False
     refused = stele(nodes, "acl", "grant", "/jobs/", "client/worker", "z", code=2)
     assert refused["error"] == "InvalidArgument"
+
+
+def test_a_node_is_drained_and_that_is_undone(nodes: Nodes) -> None:
+    (leader,) = [m["node"] for m in stele(nodes, "members") if m["role"] == "leader"]
+    done = stele(nodes, "drain", str(leader))
+    assert done["drained"]
+    assert done["leader"] not in (None, leader)
+    assert [m["node"] for m in stele(nodes, "members") if m["role"] == "leader"] != [leader]
+    assert [n["node"] for n in stele(nodes, "status") if n["is_drained"]] == [leader]
+    assert not stele(nodes, "drain", str(leader), "--undo")["drained"]
+    assert not any(n["is_drained"] for n in stele(nodes, "status"))
+
+
+def test_a_node_that_waits_founds_a_group_by_command(tmp_path: Path) -> None:
+    alone = Nodes(tmp_path)
+    address = alone.new_address()
+    alone.addresses.append(address)
+    alone.spawn(address, "--await-bootstrap")
+    try:
+        for _ in range(TRIES):
+            begun = _bootstrapped(address)
+            if begun is not None:
+                break
+            pause_thread(50_000)
+        else:
+            raise AssertionError("the node never listened")
+        assert stele(alone, "put", "/a", "1")["index"] > 0
+        assert stele(alone, "status")[0]["cluster"] == begun["cluster"]
+        refusal = stele(alone, "bootstrap", code=1)
+        assert refusal["error"] == "AlreadyExists"
+        assert begun["cluster"] in refusal["message"]
+    finally:
+        alone.close()
+
+
+def _bootstrapped(address: str) -> Any:
+    """What the node has become; None while it does not listen yet."""
+    done = subprocess.run(
+        [sys.executable, "-m", "stele", "metastore", "bootstrap", "--at", address, "--json"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode in (0, 4), done.stderr
+    return None if done.returncode else json.loads(done.stdout)

@@ -119,3 +119,27 @@ async def test_rules_are_replaced_only_while_they_are_the_expected_ones() -> Non
         assert (await admin.acl()).directories == ()
         with pytest.raises(PermissionDenied):
             await group.client(role=Role.CLIENT).admin.acl()
+
+
+async def test_a_node_that_is_drained_leads_no_more_until_that_is_undone() -> None:
+    async with group_of(3) as group:
+        ms = group.client()
+        first = group.servers[await group.settled_leader()]
+        leader = await ms.admin.drain(first.node)
+        assert leader not in (0, first.node)
+        assert (await ms.admin.status(first.address)).is_drained
+        assert await ms.admin.drain(first.node) == leader, "it may be asked again"
+        await ms.put("/a", b"1")
+        assert await ms.admin.drain(first.node, undo=True) == leader
+        assert not (await ms.admin.status(first.address)).is_drained
+        assert await ms.admin.transfer(first.node) == first.node
+
+
+async def test_who_is_no_member_cannot_be_drained() -> None:
+    async with group_of(1) as group:
+        ms = group.client()
+        with pytest.raises(NotFound, match="77"):
+            await ms.admin.drain(77)
+        (only,) = group.servers.values()
+        with pytest.raises(InvalidArgument, match="only voter"):
+            await ms.admin.drain(only.node)

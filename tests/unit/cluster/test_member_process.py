@@ -17,9 +17,10 @@ from stele.client.metastore_connect import connect_async
 from stele.cluster.discovery import Announcer, DiscoveryOptions
 from stele.cluster.member_process import MemberProcess, ServeOptions, serve
 from stele.env.real import SystemClock
-from stele.errors import AlreadyExists, InvalidArgument, NotFound, Unavailable
+from stele.errors import AlreadyExists, InvalidArgument, NotFound, RetryLater, Unavailable
 from stele.metastore.discovery import Respondent
 from stele.metastore.server import NodeServer
+from stele.protocol.metastore_member import BootstrapResponse
 from stele.rpc import Role
 from tests.unit.rpc.addresses import free_address, free_port
 
@@ -232,3 +233,70 @@ async def test_who_searches_can_be_told_to_end(tmp_path: Path) -> None:
     stop.set()
     await asyncio.wait_for(serving, 10)
     assert not (tmp_path / "log").exists()
+
+
+async def test_nodes_that_wait_are_told_to_found_a_group_and_to_join_it(tmp_path: Path) -> None:
+    places = [free_address(), free_address()]
+    processes = [
+        MemberProcess(
+            ServeOptions(directory=str(tmp_path / str(n)), listen=at, await_bootstrap=True)
+        )
+        for n, at in enumerate(places)
+    ]
+    starting = [asyncio.ensure_future(process.start()) for process in processes]
+    operator = await connect_async(places, role=Role.ADMIN)
+    try:
+        async with asyncio.timeout(60):
+            begun = await _told(operator, places[0])
+            assert await starting[0] == places[0]
+            assert processes[0].server.cluster == begun.cluster
+            with pytest.raises(AlreadyExists, match=begun.cluster):
+                await _told(operator, places[0])
+            joined = await _told(operator, places[1], places[0])
+            assert joined.cluster == begun.cluster
+            await starting[1]
+            while {m.node for m in await operator.admin.members() if m.is_voter} != {
+                begun.node,
+                joined.node,
+            }:
+                await asyncio.sleep(0.05)
+        await processes[0].close()
+        again = ServeOptions(directory=str(tmp_path / "0"), listen=places[0], await_bootstrap=True)
+        processes[0] = MemberProcess(again)
+        assert await processes[0].start() == places[0], "it knows its group and waits for nobody"
+    finally:
+        await operator.close()
+        for process in processes:
+            await process.close()
+
+
+async def _told(operator: AsyncMetastore, address: str, *join: str) -> BootstrapResponse:
+    """Said until it is heard: the node may be about to listen."""
+    while True:
+        try:
+            return await operator.admin.bootstrap(address, *join)
+        except RetryLater:
+            await asyncio.sleep(0.05)
+
+
+async def test_a_node_that_waits_ends_when_it_is_told_to(tmp_path: Path) -> None:
+    stop = asyncio.Event()
+    options = ServeOptions(
+        directory=str(tmp_path / "a"), listen=free_address(), await_bootstrap=True
+    )
+    serving = asyncio.ensure_future(serve(options, stop, lambda _: None))
+    await asyncio.sleep(0)
+    stop.set()
+    async with asyncio.timeout(20):
+        await serving
+    assert not (tmp_path / "a" / "log").exists(), "it belongs to no group"
+
+
+async def test_a_node_that_waits_does_not_begin_over_what_is_not_its_own(tmp_path: Path) -> None:
+    (tmp_path / "letters.txt").write_text("mine")
+    process = MemberProcess(
+        ServeOptions(directory=str(tmp_path), listen=free_address(), await_bootstrap=True)
+    )
+    with pytest.raises(AlreadyExists, match=r"letters\.txt"):
+        await process.start()
+    await process.close()

@@ -129,3 +129,61 @@ def test_leadership_that_is_where_it_is_sent_is_a_success() -> None:
     group.ask(1, e.TransferLeadership(5, 2))
     group.tick()
     assert leader.answers[5] == 2
+
+
+def test_a_leader_that_is_drained_hands_over_and_does_not_come_back() -> None:
+    group = Group(3)
+    leader = group.elect()
+    group.ask(1, e.Drain(4))
+    group.tick()
+    successor = leader.answers[4]
+    assert successor in (2, 3)
+    group.cut_off.add(successor)
+    group.tick(60)
+    assert not leader.node.leads
+    assert group.hosts[5 - successor].node.leads, "the drained node has voted for the third"
+
+
+def test_a_drained_node_that_had_to_lead_hands_over_when_somebody_can() -> None:
+    group = Group(3)
+    group.elect()
+    group.ask(2, e.Drain(4))
+    group.ask(3, e.Drain(5))
+    group.cut_off.add(1)
+    group.tick(300)
+    (last,) = [node for node, host in group.hosts.items() if host.node.leads]
+    assert last in (2, 3), "though drained, somebody leads"
+    group.cut_off.clear()
+    group.tick(100)
+    assert [node for node, host in group.hosts.items() if host.node.leads] == [1]
+
+
+def test_a_follower_that_is_drained_is_asked_last_to_lead() -> None:
+    group = Group(3)
+    leader = group.elect()
+    group.ask(2, e.Drain(4))
+    assert group.hosts[2].answers[4] == 1
+    group.ask(1, e.TransferLeadership(5, 2))
+    group.tick(group.settings.transfer_patience_ticks + 1)
+    assert "drained" in str(leader.refusals[5])
+    group.ask(1, e.Drain(6))
+    group.tick()
+    assert leader.answers[6] == 3
+
+
+def test_a_drain_is_taken_back() -> None:
+    group = Group(3)
+    group.elect()
+    group.ask(2, e.Drain(4))
+    group.ask(2, e.Drain(5, undo=True))
+    group.ask(1, e.TransferLeadership(6, 2))
+    group.tick()
+    assert group.hosts[2].node.leads
+
+
+def test_the_only_voter_cannot_be_drained() -> None:
+    group = Group(1)
+    leader = group.elect()
+    group.ask(1, e.Drain(4))
+    assert isinstance(leader.refusals[4], InvalidArgument)
+    assert not leader.node.core.status().abstains

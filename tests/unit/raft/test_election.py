@@ -112,3 +112,59 @@ def test_a_vote_restarts_the_timeout_and_a_refusal_does_not() -> None:
     assert node.state.election_elapsed == 5
     node.step(msg.VoteRequest(2, 1, 1, 1, 1, transfer=False))
     assert node.state.election_elapsed == 0
+
+
+def test_who_abstains_does_not_stand_but_votes() -> None:
+    first, second, third = make_group()
+    second.abstain()
+    for _ in range(49):
+        second.tick()
+    second.campaign()
+    second.step(msg.TimeoutNow(1, 2, 2))
+    assert role_of(second) is Role.FOLLOWER
+    assert second.status().abstains
+    for _ in range(20):
+        third.tick()
+    settle(second, third)
+    assert role_of(third) is Role.LEADER
+    second.abstain(undo=True)
+    assert not second.status().abstains
+    for _ in range(40):
+        second.tick()
+    assert role_of(second) is Role.PRE_CANDIDATE
+    assert role_of(first) is Role.LEADER, "it has heard nothing of all this"
+
+
+def test_a_leader_that_abstains_leads_until_it_has_handed_over() -> None:
+    leader, second, third = make_group()
+    leader.abstain()
+    leader.propose([b"a"])
+    settle(leader, second, third)
+    assert role_of(leader) is Role.LEADER
+    leader.transfer_leadership(2)
+    settle(leader, second, third)
+    assert [role_of(node) for node in (leader, second)] == [Role.FOLLOWER, Role.LEADER]
+
+
+def test_a_candidate_that_abstains_gives_it_up() -> None:
+    node = make_node()
+    node.campaign()
+    node.abstain()
+    node.step(msg.PreVoteResponse(2, 1, 1, 2, granted=True))
+    assert role_of(node) is Role.FOLLOWER
+
+
+def test_who_abstains_stands_in_the_end_when_the_others_cannot_win() -> None:
+    _dead, second, third = make_group()
+    second.abstain()
+    second.state.log.append([Entry(2, second.state.log.last_index + 1, EntryKind.DATA, b"a")])
+    work(second)
+    for _ in range(3):
+        for _ in range(20):
+            third.tick()
+        settle(second, third)
+    assert role_of(third) is not Role.LEADER, "its log is the shorter one"
+    for _ in range(100):
+        second.tick()
+    settle(second, third)
+    assert role_of(second) is Role.LEADER
