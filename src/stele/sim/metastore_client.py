@@ -131,10 +131,10 @@ class Client:
         self._sequence += count
         return [Identity(self.number, settled + 1 + i, settled) for i in range(count)]
 
-    def write(self, command: Command, *, may_have: bool = False) -> Script[Any]:
+    def write(self, command: Command, *, tries: int = TRIES, may_have: bool = False) -> Script[Any]:
         """Carry a command out once; its answer. Raises ``Failed`` or ``Unknown``; ``may_have`` says
         that it was sent before, and perhaps got through."""
-        for _ in range(TRIES):
+        for _ in range(tries):
             answer = yield Ask(self.pick(), WriteCall(command))
             if answer is None or isinstance(answer, OutcomeUnknown):
                 may_have = True

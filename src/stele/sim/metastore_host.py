@@ -46,6 +46,9 @@ TICK_MS = 15
 CHUNK_PATIENCE_MS = 100
 CHUNK_TRIES = 3
 RETRY_MS = 40
+NEWS_MS = 2
+"""How long followers may wait to hear what is committed, as in the server."""
+
 HELD_CHANGES_MAX = 40
 """A dozen writes: enough for images, syncs and crashes to find some of them unwritten."""
 
@@ -97,7 +100,7 @@ class World(Protocol):
     def transmit(self, source: int, target: int, parcel: tuple[Any, ...]) -> None:
         """Give something to the network: it may be lost, doubled, late."""
 
-    def count(self, what: str) -> None:
+    def count(self, what: str, times: int = 1) -> None:
         """Something worth counting has happened."""
 
     def host_stopped(self, host: MetastoreHost) -> None:
@@ -113,12 +116,25 @@ class Scatter:
     def __init__(self, dice: random.Random) -> None:
         self._dice = dice
         self._kept = dice.choice((0.0, 0.1, 0.5, 0.9, 1.0))
+        self.lost = 0
+        """Files of which nothing came to the disk that was not synced."""
+
+        self.torn = 0
+        """Files of which some sectors did, and others did not."""
 
     def contents(self, inode: int, file: UnsyncedFile) -> bytes:  # noqa: ARG002
         versions = [
             len(sector.contents) - 1 if self._dice.random() < self._kept else 0
             for sector in file.sectors
         ]
+        unsynced = [
+            version
+            for version, sector in zip(versions, file.sectors, strict=True)
+            if len(sector.contents) > 1
+        ]
+        if unsynced and not all(unsynced):
+            self.torn += any(unsynced)
+            self.lost += not any(unsynced)
         return file.assemble(self._dice.choice(file.lengths), versions)
 
     def entries(self, inode: int, changes: int) -> int:  # noqa: ARG002
@@ -205,6 +221,7 @@ class MetastoreHost:
         self._clock_offset_us = 0
         self._worker: LogWorker | None = None
         self._transfers: dict[int, Transfer] = {}
+        self._is_telling = False
         identity = LogIdentity(CLUSTER, node)
         dice = SeededRandom(node)
         RaftLog.create(self.fs, LOG_DIRECTORY, dice, identity, stored, OPTIONS.log).close()
@@ -241,6 +258,7 @@ class MetastoreHost:
         self.driver = Driver(member, self, puts_off=True)
         self._worker = LogWorker(self.id, member.log, self.driver)
         self._transfers = {}
+        self._is_telling = False
         self.life += 1
         self._world.member_started(self, member)
         self._world.after(1 + self._world.draw(TICK_MS), "tick", self, self._tick, None)
@@ -251,7 +269,10 @@ class MetastoreHost:
 
     def cut_power(self, dice: random.Random) -> None:
         """The machine goes down; what was not synced may be lost, in any mixture."""
-        self._boot(self.fs.crash_image(Scatter(dice)).disk)
+        scatter = Scatter(dice)
+        self._boot(self.fs.crash_image(scatter).disk)
+        self._world.count("files torn", scatter.torn)
+        self._world.count("files set back", scatter.lost)
 
     def _boot(self, disk: Disk) -> None:
         self.driver = self.member = None
@@ -278,17 +299,28 @@ class MetastoreHost:
 
     def turn(self) -> None:
         """Do all that the node wants done, and begin the next write."""
-        if self.driver is not None:
-            self.driver.turn()
+        self._carry_out()
         if self.driver is not None and self.driver.must_catch_up:
             self.driver.catch_up()
-            self.driver.turn()
+            self._carry_out()
         if self.driver is None or self._worker is None:
             return
         job = self._worker.next_job()
         if job is not None:
             job.write()
             self._world.after(self._disk_ms(), "sync", self, self._finish_sync, job)
+        if not self._is_telling and self.driver.node.owes_news:
+            self._is_telling = True
+            self._world.after(NEWS_MS, "news", self, self._tell_followers, None)
+
+    def _carry_out(self) -> None:
+        while self.driver is not None and self.driver.node.has_news and self.driver.step():
+            pass
+
+    def _tell_followers(self, _: None) -> None:
+        assert self.driver is not None
+        self._is_telling = False
+        self.driver.tell_followers()
 
     def _disk_ms(self) -> int:
         return 1 + self._world.draw(self._world.sync_ms_max)

@@ -21,6 +21,9 @@ SEVERITY = Severity(
 LONG_PAUSE_MS = 900
 """Longer than any session lives."""
 
+LEFT_BEHIND_MS = 450
+"""As long as a leader takes to notice that nobody follows, if its loop hardly turns."""
+
 DISK_ROOM_BYTES_MAX = 3_000
 
 
@@ -58,13 +61,13 @@ class MetastoreNemesis(Nemesis[MetastoreHost]):
     def _leave_behind(self) -> None:
         """A leader whose loop hardly turns loses the others, and its clients do not lose it: long
         after its successor is at work it still thinks that it leads."""
-        host = self._pick()
+        leading = self._leading()
+        host = leading[self._world.draw(len(leading))] if leading else self._pick()
         host.tick_ms = 6 * TICK_MS
         links = both_ways(host.id, self._others(host.id))
         self._world.count("leaders left behind")
         self._world.blocked.update(links)
-        outage_ms = SEVERITY.outage_ms_max
-        self._world.after(outage_ms, "heal", None, self._catch_up, (host, links))
+        self._world.after(LEFT_BEHIND_MS, "heal", None, self._catch_up, (host, links))
 
     def _catch_up(self, left: tuple[MetastoreHost, list[Link]]) -> None:
         host, links = left

@@ -29,12 +29,15 @@ EXPECTED_PER_SEED = {
     "entries applied": 20.0,
     "operations judged": 60.0,
     "power failures": 0.5,
+    "files torn": 0.03,
+    "files set back": 0.2,
     "kills": 0.2,
     "partitions": 0.5,
     "pauses": 0.2,
     "clock drifts": 0.2,
     "messages lost": 10.0,
     "messages doubled": 5.0,
+    "leaders left behind": 0.2,
     "nodes stopped by their disk": 0.1,
     "disks full": 0.02,
     "compactions": 0.5,
@@ -48,7 +51,7 @@ EXPECTED_PER_SEED = {
     "transfers": 0.1,
     "removals": 0.02,
 }
-CHAOS_MS = 2_500
+CHAOS_MS = 1_800
 
 
 def run_seed(seed: int, chaos: int = CHAOS_MS, keep_trace: bool = False) -> Report:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from stele.errors import SnapshotTooOld
 from stele.metastore.commands import (
     Acquire,
     CancelWait,
@@ -23,8 +22,6 @@ from stele.metastore.commands import (
     Release,
     SessionOpened,
 )
-from stele.metastore.paths import prefix_end
-from stele.protocol.metastore import WatchResponse
 from stele.protocol.metastore_values import (
     Compare,
     CompareField,
@@ -36,8 +33,16 @@ from stele.protocol.metastore_values import (
 )
 from stele.raft import Remove
 from stele.sim.checkers.models import EXCLUSIVE, SHARED
-from stele.sim.metastore_checks import text_of
-from stele.sim.metastore_client import PATIENT_TRIES, Ask, Client, Failed, Script, Sleep, Unknown
+from stele.sim.metastore_client import (
+    PATIENT_TRIES,
+    TRIES,
+    Ask,
+    Client,
+    Failed,
+    Script,
+    Sleep,
+    Unknown,
+)
 from stele.sim.metastore_gathered import GatheredWrite, write_together
 from stele.sim.metastore_host import MICROSECONDS
 from stele.sim.metastore_service import (
@@ -45,9 +50,11 @@ from stele.sim.metastore_service import (
     JoinCall,
     KeepAliveCall,
     LockWaitCall,
+    ReadCall,
+    ReadResult,
     TransferCall,
-    WatchCall,
 )
+from stele.sim.metastore_watcher import Watcher
 from stele.sim.metastore_world import MetastoreWorld
 
 REGISTERS = ("/r/a", "/r/b", "/r/c")
@@ -79,6 +86,7 @@ class Workload:
         self._clients = 0
         for _ in range(3):
             self._begin(self._use_registers)
+        self._begin(self._stay_with_a_member)
         lanes = [self.new_client().number for _ in range(GATHERED_MAX)]
         self._begin(lambda client: self._write_together(client, lanes))
         for _ in range(2):
@@ -86,7 +94,7 @@ class Workload:
         for _ in range(3):
             self._begin(self._use_locks)
         self._begin(self._operate)
-        self._watchers = [_WatchClient(self, prefix) for prefix in ("/", "/l/")]
+        self._watchers = [Watcher(world, self.new_client, prefix) for prefix in ("/", "/l/")]
 
     def new_client(self) -> Client:
         """One more."""
@@ -171,12 +179,29 @@ class Workload:
         except Unknown:
             recorder.unknown(number)
 
+    def _stay_with_a_member(self, client: Client) -> Script[None]:
+        """Reads at one member for as long as that answers, as one does who has a connection: as
+        long as an old leader talks to it, it does not look for the new one."""
+        member = client.pick()
+        recorder, number = self.world.checker.registers, client.number
+        while self.active:
+            key = REGISTERS[self.world.draw(len(REGISTERS))]
+            recorder.invoke(number, "get", key)
+            answer = yield Ask(member, ReadCall((key,)))
+            if not isinstance(answer, ReadResult):
+                recorder.failed(number)
+                return
+            recorder.ok(number, number_in(answer.values[0]))
+            yield Sleep(1 + self.world.draw(GAP_MS))
+
     def _put_or_delete(self, client: Client, key: str, kind: str) -> Script[None]:
         recorder, number = self.world.checker.registers, client.number
         value = self.next_value() if kind == "put" else None
         recorder.invoke(number, kind, key, value)
         step = Delete(key) if value is None else Put(key, b"%d" % value)
-        done: Executed = yield from client.write(Execute(client.identity(), (step,)))
+        tries = TRIES if self.world.draw(4) else 1
+        command = Execute(client.identity(), (step,))
+        done: Executed = yield from client.write(command, tries=tries)
         recorder.ok(number, bool(done.results[0]) if kind == "delete" else None)
 
     def _compare_and_swap(self, client: Client, key: str) -> Script[None]:
@@ -273,12 +298,16 @@ class Workload:
         self.world.checker.promise(session.id, until_us)
 
     def _keep_alive(self, client: Client, session: _Session) -> Script[None]:
+        """Stays with the member that renewed it last."""
+        member = client.pick()
         while not session.is_lost:
             sent_ms = self.world.now_ms
-            answer = yield Ask(client.pick(), KeepAliveCall(session.id))
+            answer = yield Ask(member, KeepAliveCall(session.id))
             if isinstance(answer, int):
                 self._promise(session, sent_ms)
                 self.world.count("renewals")
+            else:
+                member = client.pick()
             yield Sleep(1 + self.world.draw(TTL_MS // 2))
 
     def _work_under_lock(self, client: Client, session: _Session) -> Script[bool]:
@@ -322,6 +351,8 @@ class Workload:
             yield Ask(client.pick(), LockWaitCall(session.id, answer.ticket))
             answer = yield from client.write(command)
         if answer.state is LockState.WAITING:
+            if self.world.draw(4) == 0:
+                raise Unknown  # Goes away without a word, and its session ends in the queue.
             cancel = CancelWait(client.identity(), session.id, lock, answer.ticket)
             answer = yield from client.write(cancel)
             self.world.count("waits cancelled")
@@ -413,83 +444,3 @@ def _digits(token: int) -> bytes:
 
 def _items(item: KeyValue | None) -> tuple[int, ...]:
     return () if item is None or not item.value else tuple(map(int, item.value.split(b",")))
-
-
-class _WatchClient:
-    """Watches a prefix; resumes elsewhere when its stream breaks. When the history that it needs is
-    given up it is told so, and begins anew as another watcher."""
-
-    def __init__(self, workload: Workload, prefix: str) -> None:
-        self.position = 0
-        self._workload = workload
-        self._world = workload.world
-        self._client = workload.new_client()
-        self._name = 0
-        self._prefix = prefix
-        self._stream = 0
-        self._taken = (0, 0)
-        self._next = 0
-        self._is_told = False
-        self._is_too_old = False
-        self._recorder = self._world.checker.watches
-        self._begin_at(0)
-        self._world.clients[self._client.address] = self._receive
-        self._client.run(self._live())
-
-    def _begin_at(self, index: int) -> None:
-        self._name = self._workload.new_client().number
-        self._recorder.note(self._name, "watch", self._prefix, index + 1)
-        self.position = index
-
-    def _live(self) -> Script[None]:
-        while True:
-            if self._is_too_old:
-                self._is_too_old = False
-                self._world.count("watches begun anew")
-                self.conclude()
-                self._begin_at((yield from self._present_index()))
-            self._stream += 1
-            self._taken = (0, 0)
-            self._next = 0
-            selected = KeyRange(self._prefix, prefix_end(self._prefix))
-            call = WatchCall(self._stream, selected, self.position)
-            yield Ask(self._client.pick(), call, 1)
-            patience = 8
-            while patience:
-                self._is_told = False
-                yield Sleep(5 * GAP_MS + self._world.draw(5 * GAP_MS))
-                patience = patience - 1 if self._is_told else 0
-            self._world.count("watches resumed")
-
-    def _present_index(self) -> Script[int]:
-        while True:
-            try:
-                return (yield from self._client.read()).index
-            except Failed:
-                self._world.count("watches that cannot begin")
-
-    def _receive(self, source: int, parcel: tuple[Any, ...]) -> None:
-        if parcel[0] != "pushed":
-            self._client.receive(source, parcel)
-            return
-        _, stream, number, value = parcel
-        if number == 0 and stream[0] == self._stream and self._next == 0:
-            self._taken = stream
-        if stream != self._taken or number != self._next:
-            return  # An old stream, or a part is missing: what is not taken is asked for again.
-        self._next += 1
-        if isinstance(value, WatchResponse):
-            self._take(value)
-        else:
-            self._is_too_old = isinstance(value, SnapshotTooOld)
-
-    def _take(self, response: WatchResponse) -> None:
-        self._is_told = True
-        for transaction in response.transactions:
-            changes = [(change.key, text_of(change.value)) for change in transaction.changes]
-            self._recorder.note(self._name, "deliver", self._prefix, transaction.index, changes)
-        self.position = max(self.position, response.index)
-
-    def conclude(self) -> None:
-        """Claim to have been told everything."""
-        self._recorder.note(self._name, "progress", self._prefix, self.position)

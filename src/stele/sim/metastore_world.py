@@ -8,7 +8,7 @@ from typing import Any
 from stele.errors import Corruption, NotFound, OutOfSpace, StorageFailed
 from stele.metastore.member import Member
 from stele.raft import Membership, StoredState, bootstrap
-from stele.sim.metastore_checks import MetastoreChecker
+from stele.sim.metastore_checks import MetastoreChecker, MetastoreViolation
 from stele.sim.metastore_host import MICROSECONDS, RETRY_MS, MetastoreHost
 from stele.sim.metastore_service import serve
 from stele.sim.world import World
@@ -51,6 +51,8 @@ class MetastoreWorld(World[MetastoreHost]):
 
     def _after_event(self, host: MetastoreHost) -> None:
         host.turn()
+        if host.driver is not None:
+            self.checker.note_progress(host.driver.node)
 
     def _describe(self, host: MetastoreHost) -> str:
         assert host.member is not None
@@ -72,7 +74,7 @@ class MetastoreWorld(World[MetastoreHost]):
         except StorageFailed:
             self.host_stopped(host)
         except (Corruption, NotFound) as error:
-            raise AssertionError(f"node {host.id} cannot start: {error}") from error
+            raise MetastoreViolation(f"recovery: node {host.id} cannot start: {error}") from error
         else:
             host.turn()
 

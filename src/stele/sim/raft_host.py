@@ -1,10 +1,13 @@
 """A simulated machine that runs one Raft node: its disk, its state machine, its crashes.
 
 The disk keeps what was synced. Writes that were handed over but not synced are lost in a crash from
-some point on: a prefix of them may survive, as on a real device. The state machine is a rolling
-digest of what was applied; it reaches the disk only with a checkpoint or by luck, so that a
-restarted node often has to apply entries again, and sometimes finds its state ahead of the commit
-index on disk.
+some point on: a prefix of them may survive, as on a real device. Each survives whole or not at all,
+because the log keeps it in one frame under a checksum; that a torn frame is taken for none is what
+whole nodes show, on a disk that tears (``stele.sim.metastore_host``).
+
+The state machine is a rolling digest of what was applied; it reaches the disk only with a
+checkpoint or by luck, so that a restarted node often has to apply entries again, and sometimes
+finds its state ahead of the commit index on disk.
 """
 
 from __future__ import annotations

@@ -98,9 +98,9 @@ class World(ABC, Generic[M]):
         """A number from 0 to ``bound - 1``."""
         return int(self.random.random() * bound)
 
-    def count(self, what: str) -> None:
+    def count(self, what: str, times: int = 1) -> None:
         """Something worth counting has happened."""
-        self.counters[what] += 1
+        self.counters[what] += times
 
     # The queue.
 

@@ -1,8 +1,8 @@
 """Mistakes that a metastore easily makes, each as a small patch that the simulation must notice.
 
 A patch replaces one decision for the length of a ``with`` block; the product itself knows nothing
-of it. Each bug says which promise must be found broken, so that it is not some accident that is
-found instead.
+of it. Each bug names the promise that must be found broken, by the name of the check that says so
+(``stele.sim.metastore_checks``, ``stele.sim.checkers``): what breaks in consequence does not count.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ from stele.metastore.state.retries import Retries
 from stele.metastore.state.transactions import Transactions
 from stele.metastore.watch_hub import Watcher
 from stele.metastore.watch_streams import WatchStreams
-from stele.protocol.metastore_values import Change
+from stele.protocol.metastore_values import Change, Identity
 from stele.raft import Ready
+from stele.sim.metastore_checks import MetastoreViolation
 from tests.unit.metastore import test_node, test_session_timers
 
 FAR = 1 << 60
@@ -43,11 +44,22 @@ class PlantedBug:
     patches: tuple[tuple[Any, Any, Any], ...]
     """Owner, name and what stands there instead; in a dict, the item of that name."""
 
-    promise: str = ""
-    """A part of the message with which it is noticed."""
+    promise: str
+    """The check that notices it, which its message begins with; or the name of the unit test."""
+
+    detail: str = ""
+    """What else the message says, where the check knows several promises."""
 
     unit_test: Callable[[], None] | None = None
     """Notices what needs a coincidence that random schedules seldom bring about."""
+
+    def is_noticed_by(self, failure: str | None) -> bool:
+        """Whether this is the failure that the bug must lead to."""
+        return (
+            failure is not None
+            and failure.startswith(f"{MetastoreViolation.__name__}: {self.promise}: ")
+            and self.detail in failure
+        )
 
     @contextmanager
     def planted(self) -> Iterator[None]:
@@ -64,16 +76,18 @@ def _patch(owner: Any, name: Any, wrong: Any) -> AbstractContextManager[object]:
     return mock.patch.object(owner, name, wrong)
 
 
-def bug(name: str, owner: Any, attribute: Any, wrong: Any, promise: str = "") -> PlantedBug:
+def bug(
+    name: str, owner: Any, attribute: Any, wrong: Any, promise: str, detail: str = ""
+) -> PlantedBug:
     """A bug of one patch."""
-    return PlantedBug(name, ((owner, attribute, wrong),), promise)
+    return PlantedBug(name, ((owner, attribute, wrong),), promise, detail)
 
 
 def rare_bug(
     name: str, owner: Any, attribute: Any, wrong: Any, unit_test: Callable[[], None]
 ) -> PlantedBug:
     """A bug of one patch that a test of its own notices."""
-    return PlantedBug(name, ((owner, attribute, wrong),), unit_test=unit_test)
+    return PlantedBug(name, ((owner, attribute, wrong),), unit_test.__name__, unit_test=unit_test)
 
 
 # Answers.
@@ -204,6 +218,19 @@ def _never_answered(self: Retries, identity: Any) -> Answer | None:
     return None
 
 
+_remember = Retries.remember
+
+
+def _remember_the_first(self: Retries, index: int, identity: Identity, answer: Answer) -> None:
+    """The mistake is the second effect, not what becomes of its answer."""
+    known = self._clients.get(identity.client)
+    is_old = known is not None and (
+        identity.sequence <= known.answered or identity.sequence in known.answers
+    )
+    if not is_old:
+        _remember(self, index, identity, answer)
+
+
 def _nothing_changed(*_: Any) -> None:
     return None
 
@@ -260,12 +287,31 @@ PLANTED_BUGS = [
         Node,
         "_propose_writes",
         _answer_when_proposed,
+        "register",
     ),
-    bug("writes that came together get each other's answers", Driver, "write_many", _swap_answers),
-    bug("members answer before their disk has it", Node, "_take_ready", _send_before_sync),
-    bug("a sync is forgotten", LogJob, "sync", _persisted_when_written),
-    bug("a failed sync is passed over", LogJob, "sync", _retry_failed_sync),
-    bug("the name of a new segment is not synced", RaftLog, "sync", _forget_the_directory),
+    bug(
+        "writes that came together get each other's answers",
+        Driver,
+        "write_many",
+        _swap_answers,
+        "register",
+    ),
+    bug(
+        "members answer before their disk has it",
+        Node,
+        "_take_ready",
+        _send_before_sync,
+        "durability",
+    ),
+    bug("a sync is forgotten", LogJob, "sync", _persisted_when_written, "durability"),
+    bug("a failed sync is passed over", LogJob, "sync", _retry_failed_sync, "durability"),
+    bug(
+        "the name of a new segment is not synced",
+        RaftLog,
+        "sync",
+        _forget_the_directory,
+        "durability",
+    ),
     rare_bug(
         "a write of a lost leader counts as failed",
         PendingWrites,
@@ -273,14 +319,10 @@ PLANTED_BUGS = [
         _lost_means_failed,
         test_node.test_a_deposed_leader_does_not_know_what_becomes_of_its_writes,
     ),
-    rare_bug(
-        "reads without a round",
-        Node,
-        "_ask_reads",
-        _read_without_round,
-        test_node.test_a_leader_that_is_cut_off_serves_no_reads,
+    bug("reads without a round", Node, "_ask_reads", _read_without_round, "register"),
+    bug(
+        "reads do not wait for the state", WaitingReads, "take_served", _serve_unapplied, "register"
     ),
-    bug("reads do not wait for the state", WaitingReads, "take_served", _serve_unapplied),
     rare_bug(
         "a renewal without a round",
         Node._HANDLERS,
@@ -306,11 +348,29 @@ PLANTED_BUGS = [
         ),
         "sessions live",
     ),
-    bug("a lock goes to a session that has ended", locks, "without", _keep_waiters, "locks"),
-    bug("two sessions hold a lock at once", locks, "is_compatible", _let_all_in, "locks"),
+    bug(
+        "a lock goes to a session that has ended",
+        locks,
+        "without",
+        _keep_waiters,
+        "living holders",
+    ),
+    bug(
+        "two sessions hold a lock at once",
+        locks,
+        "is_compatible",
+        _let_all_in,
+        "locks",
+        "exclusion",
+    ),
     PlantedBug(
         "a repeated request is carried out again",
-        ((Retries, "first_answer", _never_answered), (Retries, "why_not", _nothing_changed)),
+        (
+            (Retries, "first_answer", _never_answered),
+            (Retries, "why_not", _nothing_changed),
+            (Retries, "remember", _remember_the_first),
+        ),
+        "register",
     ),
     bug(
         "transactions ignore what they have read",
@@ -319,27 +379,35 @@ PLANTED_BUGS = [
         _nothing_changed,
         "list-append",
     ),
-    bug("an image leaves the retries out", machine, "read_image", _image_without_retries),
+    bug(
+        "an image leaves the retries out",
+        machine,
+        "read_image",
+        _image_without_retries,
+        "determinism",
+    ),
     bug(
         "the log is cut before the state is durable",
         machine.StateMachine,
         "sync",
         _sync_nothing,
-        "cannot start",
+        "recovery",
     ),
     bug(
         "a resumed watch skips the history",
         machine.StateMachine,
         "history",
         _no_history,
+        "watches",
         "no gap",
     ),
-    bug("a watch goes on over an image", WatchStreams, "interrupt", _go_on, "no gap"),
+    bug("a watch goes on over an image", WatchStreams, "interrupt", _go_on, "watches", "no gap"),
     bug(
         "a watch brings a transaction in pieces",
         Watcher,
         "offer",
         _offer_in_pieces,
+        "watches",
         "whole transactions",
     ),
 ]

@@ -1,4 +1,4 @@
-"""The gate: seeds of whole metastore nodes, and the same history for the same seed.
+"""The gate: a thousand seeds of whole metastore nodes, and the same history for the same seed.
 
 ``STELE_METASTORE_SEEDS`` asks for more of them, ``STELE_METASTORE_FIRST_SEED`` for others.
 """
@@ -13,12 +13,12 @@ import pytest
 
 from stele.sim.metastore_sim import SIMULATION, run_seed
 
-SEEDS = int(os.environ.get("STELE_METASTORE_SEEDS", "150"))
+SEEDS = int(os.environ.get("STELE_METASTORE_SEEDS", "1000"))
 FIRST_SEED = int(os.environ.get("STELE_METASTORE_FIRST_SEED", "0"))
-PARTS = 2
+PARTS = 4
 
 
-@pytest.mark.timeout(120 + SEEDS)
+@pytest.mark.timeout(60 + SEEDS)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_no_seed_breaks_the_metastore(part: int) -> None:
     reports = SIMULATION.run_seeds(range(FIRST_SEED + part, FIRST_SEED + SEEDS, PARTS))

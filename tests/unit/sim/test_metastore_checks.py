@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
+from types import SimpleNamespace
 from unittest import mock
 
 import pytest
@@ -10,23 +12,30 @@ import pytest
 from stele.env.memory import MemoryClock
 from stele.metastore.commands import (
     NOBODY,
+    Acquire,
+    CloseSession,
+    Command,
     Done,
     Execute,
     ExpireSessions,
+    LockInfo,
     OpenSession,
     encode_command,
 )
 from stele.metastore.kv_memory import MemoryKeyValues
+from stele.metastore.state import locks
 from stele.metastore.state.machine import StateMachine
 from stele.protocol.metastore_values import Identity, Put
+from stele.raft import Entry, EntryKind, Snapshot, StoredState
 from stele.sim.metastore_checks import MetastoreChecker, MetastoreViolation, require, text_of
 
 
 class Listened:
     """A member, as far as the checker looks at it."""
 
-    def __init__(self) -> None:
+    def __init__(self, stored: StoredState = StoredState()) -> None:  # noqa: B008 - it is frozen
         self.machine = StateMachine(MemoryKeyValues())
+        self.log = SimpleNamespace(stored=stored)
 
 
 def put(value: bytes) -> bytes:
@@ -90,6 +99,86 @@ def test_a_session_may_end_when_its_promise_is_over() -> None:
     machine.apply([(2, encode_command(ExpireSessions(NOBODY, (1,), 0)))])
     (expired,) = check.locks.history().operations()
     assert (expired.kind, expired.argument, expired.answer) == ("expire", "1", 2)
+
+
+@pytest.mark.parametrize("is_wrong", [False, True])
+def test_a_lock_that_passes_to_the_dead_is_noticed(is_wrong: bool) -> None:
+    check = checker()
+    machine = listened(check, 1)
+    commands: list[Command] = [
+        OpenSession(Identity(1, 1), 1_000_000, "me", 0),
+        OpenSession(Identity(2, 1), 1_000_000, "you", 0),
+        Acquire(Identity(1, 2), 1, "/lock", True),
+        Acquire(Identity(2, 2), 2, "/lock", True),
+        CloseSession(Identity(2, 3), 2),
+        CloseSession(Identity(1, 3), 1),
+    ]
+    entries = [(index, encode_command(command)) for index, command in enumerate(commands, 1)]
+    if not is_wrong:
+        machine.apply(entries)
+        return
+    with (
+        mock.patch.object(locks, "without", _without_holders),
+        pytest.raises(MetastoreViolation, match="living holders: session 2 is granted /lock"),
+    ):
+        machine.apply(entries)
+
+
+def _without_holders(info: LockInfo, sessions: Collection[int]) -> LockInfo:
+    return LockInfo(tuple(r for r in info.holders if r.session not in sessions), info.waiters)
+
+
+class Leading:
+    """A leader, as far as the checker looks at it: it counts itself and one of two followers."""
+
+    def __init__(self, term: int) -> None:
+        self.id = 1
+        self.core = SimpleNamespace(leading_term=term)
+        self.applied = 0
+
+    def status(self) -> SimpleNamespace:
+        peers = (SimpleNamespace(node=2, match=self.applied), SimpleNamespace(node=3, match=0))
+        return SimpleNamespace(node=1, commit=self.applied, persisted=self.applied, peers=peers)
+
+
+def counted_for(index: int) -> MetastoreChecker:
+    check, leader = checker(), Leading(term=2)
+    for leader.applied in (1, index):
+        check.note_progress(leader)  # type: ignore[arg-type]
+    return check
+
+
+def stored(base: int, *terms: int) -> StoredState:
+    entries = tuple(Entry(term, base + 1 + i, EntryKind.DATA, b"") for i, term in enumerate(terms))
+    return StoredState(snapshot=Snapshot(base, 1), entries=entries)
+
+
+@pytest.mark.parametrize("found", [stored(0, 1), stored(0, 1, 1), stored(1), StoredState()])
+@pytest.mark.parametrize("node", [1, 2])
+def test_what_a_member_was_counted_for_must_be_there_after_a_restart(
+    node: int, found: StoredState
+) -> None:
+    with pytest.raises(MetastoreViolation, match=f"durability: node {node} was counted for 2/2"):
+        counted_for(2).listen(node, Listened(found))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("node", "found"),
+    [
+        (1, stored(0, 1, 2)),
+        (1, stored(0, 1, 2, 2)),
+        (2, stored(2)),
+        (2, stored(1, 2)),
+        (3, stored(0)),
+    ],
+)
+def test_what_is_there_in_the_log_or_the_state_will_do(node: int, found: StoredState) -> None:
+    counted_for(2).listen(node, Listened(found))  # type: ignore[arg-type]
+
+
+def test_what_was_committed_in_earlier_terms_is_not_counted_for_this_one() -> None:
+    check = counted_for(1)
+    check.listen(2, Listened())  # type: ignore[arg-type]
 
 
 def test_an_impossible_read_is_judged() -> None:

@@ -6,8 +6,14 @@ import random
 
 from stele.env.faults import Call, Failure
 from stele.env.unsynced import Change, UnsyncedFile
+from stele.metastore.commands import Execute, encode_command
+from stele.protocol.metastore_values import Identity, Put
 from stele.sim.metastore_host import DiskTrouble, Scatter, Waiter
 from stele.sim.metastore_world import MetastoreWorld
+
+
+def put_command() -> bytes:
+    return encode_command(Execute(Identity(1, 1), (Put("/a", b"1"),)))
 
 
 def run(world: MetastoreWorld, until_ms: int) -> None:
@@ -84,6 +90,31 @@ def test_a_power_failure_leaves_versions_that_sectors_have_had() -> None:
     assert all(set(data) <= {0, ord("a"), ord("b")} for data in left)
     bits = {Scatter(random.Random(seed)).entries(1, 3) for seed in range(50)}
     assert {0, 7} < bits <= set(range(8))
+
+
+def test_what_a_power_failure_did_to_files_is_counted() -> None:
+    file = UnsyncedFile(b"", [Change(0, b"a" * 4_000, 4_000)])
+    seen = set()
+    for seed in range(50):
+        scatter = Scatter(random.Random(seed))
+        scatter.contents(1, file)
+        seen.add((scatter.torn, scatter.lost))
+    assert seen == {(0, 0), (1, 0), (0, 1)}, "all of it, some of it, nothing of it"
+
+
+def test_followers_hear_soon_what_is_committed() -> None:
+    world = MetastoreWorld(1, 3, keep_trace=True)
+    run(world, 600)
+    (leader,) = [host for host in world.hosts.values() if host.leads]
+    assert leader.driver is not None
+    assert world.trace is not None
+    world.trace.clear()
+    leader.driver.write(put_command(), lambda answer: answer)
+    leader.turn()
+    run(world, 700)
+    assert {line.split()[2] for line in world.trace if " news " in line} == {str(leader.id)}
+    nodes = [host.driver.node for host in world.hosts.values() if host.driver is not None]
+    assert {node.status().commit for node in nodes} == {leader.driver.node.applied}
 
 
 def test_a_waiter_calls_back_once_now_or_later() -> None:
