@@ -41,6 +41,7 @@ from stele.tablet.point_reads import PointReads
 from stele.tablet.read_sources import missing_file
 from stele.tablet.restrictions import group_references
 from stele.tablet.scan import TableScan
+from stele.tablet.states import TabletState
 from stele.tablet.table_state import TableState, TableView
 from stele.tablet.tablet_sizes import row_samples, tablet_bytes
 
@@ -228,7 +229,7 @@ class EmbeddedTable:
         return TabletInfo(
             config.id,
             config.rows,
-            "active",
+            TabletState.ACTIVE.name.lower(),
             len(config.references),
             tablet_bytes(self._engine.fragments, config),
             details,
