@@ -111,6 +111,21 @@ def test_t78_a_loaded_table_is_what_meta_and_the_catalog_say() -> None:
     assert [(info.rows, info.details["files"]) for info in again.tablets()] == expected
 
 
+def test_t80_the_files_of_every_group_are_there_after_opening() -> None:
+    backend, table = new_table()
+    for _ in range(2):
+        for family in ("f", "g", "h"):
+            put(table, b"a", family.encode(), family)
+        table.flush()
+    again = reopened(backend).table("t")
+    schema = again.schema
+    for group in schema.groups:
+        columns = schema.column_set(group)
+        held = [r for r in config_of(again, b"a").references if columns.covers(r.columns)]
+        assert len(held) == 2, group.name
+    assert values(again) == {(b"a", family): family.encode() for family in ("f", "g", "h")}
+
+
 def test_t84_a_table_is_unknown_or_active() -> None:
     backend, table = new_table()
     put(table, b"a")

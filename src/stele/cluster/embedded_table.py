@@ -41,6 +41,7 @@ from stele.tablet.pending import KnownCommit, PendingCommit
 from stele.tablet.point_reads import PointReads
 from stele.tablet.restrictions import group_references
 from stele.tablet.scan import TableScan
+from stele.tablet.states import TabletState
 from stele.tablet.table_state import TableState
 from stele.tablet.tablet_sizes import tablet_bytes
 
@@ -177,7 +178,7 @@ class EmbeddedTable:
         return TabletInfo(
             config.id,
             config.rows,
-            "active",
+            TabletState.ACTIVE.name.lower(),
             len(config.references),
             tablet_bytes(self._engine.fragments, config),
             details,

@@ -9,6 +9,9 @@ than reads, which need the fragments open.
 Unloading goes the other way: no more writes, everything in memory becomes a fragment, no more
 reads, a config without log and location is saved, and the tablet is forgotten.
 
+A store in one process opens and closes as a whole, so whoever can ask finds every tablet ACTIVE.
+Tablet servers, which load and unload tablets one by one, go by this table.
+
 ``TRANSITIONS`` is the only statement of what may follow what. The drawing in the documentation is
 made from it (``python -m stele.tablet.states``), and a test keeps the two the same.
 """

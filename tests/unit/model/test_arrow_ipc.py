@@ -75,12 +75,12 @@ def test_every_damaged_byte_is_refused_or_harmless(compression: str) -> None:
 
 
 @given(st.binary(max_size=300))
-def test_random_bytes_are_refused(data: bytes) -> None:
+def test_t89_random_bytes_are_refused(data: bytes) -> None:
     with pytest.raises(InvalidArgument):
         decode_ipc(data)
 
 
-def test_a_corrupted_offset_is_refused() -> None:
+def test_t89_a_corrupted_offset_is_refused() -> None:
     data = encode_ipc(ONE).to_pybytes()
     position = data.index(b"row" + bytes(5))
     assert data[position - 8 : position] == struct.pack("<ii", 0, 3)

@@ -21,7 +21,7 @@ from stele.errors import (
 from stele.model.mutations import MutationBatch
 from stele.model.ranges import EVERYTHING, RowRange
 from stele.storage.log_seal import seal
-from stele.tablet.changes import SplitTablet
+from stele.tablet.changes import JoinTablets, SplitTablet
 from stele.tablet.config import ConfigEdit, TabletConfig
 from stele.tablet.config_writer import Answer
 from stele.tablet.engine import Engine
@@ -90,6 +90,36 @@ def test_t38_callbacks_come_when_the_commit_is_durable_and_at_once_afterwards() 
     assert told[1:] == [("second", None)]
 
 
+def test_t25_t39_t40_t41_a_commit_waits_for_the_log_and_for_no_config() -> None:
+    """The config of a tablet names the log before the first commit, so none depends on a later one:
+    no cascade of configs, however many tablets a commit touches or files are on their way."""
+    saved = SavedConfigs()
+    files = MemoryFileSystem()
+    engine = new_engine(memory_world(files), saved)
+    state = served(engine, b"g", b"p")
+    engine.apply(TABLE, puts((b"a", "f", b"1"))).wait()
+    saved.held = []
+    assert Flush.start(engine, state, lambda _error: None)
+    waiting, written = len(saved.held), len(saved.edits)
+    txn = engine.apply(TABLE, puts((b"a", "f", b"2"), (b"h", "f", b"2"), (b"z", "f", b"2"))).wait()
+    assert engine.durable_txn == txn
+    assert (len(saved.held), len(saved.edits)) == (waiting, written), "no config was asked for"
+    assert {config.log for config in state.layout.tablets} == {engine.log_directory}
+
+
+def test_t26_waiting_for_a_commit_makes_everything_at_or_below_it_durable() -> None:
+    """``apply`` returns at once; ``wait`` is the call that syncs, up to the txn it returns."""
+    engine = new_engine(memory_world(inline=False), SavedConfigs())
+    served(engine)
+    before = engine.durable_txn
+    first, second = (engine.apply(TABLE, puts((row, "f", b"1"))) for row in (b"a", b"b"))
+    assert engine.durable_txn == before < first.txn
+    assert second.wait() == second.txn == engine.durable_txn
+    heard: list[SteleError | None] = []
+    first.then(heard.append)
+    assert heard == [None], "it was synced along with the later one"
+
+
 def test_t21_rows_of_tablets_that_are_not_here_are_refused_and_nothing_is_written() -> None:
     engine = new_engine(memory_world(), SavedConfigs())
     config = TabletConfig("t.1", TABLE, RowRange(b"", b"m"), log=engine.log_directory)
@@ -153,6 +183,16 @@ def test_t22_both_halves_of_a_split_know_what_the_parent_knew() -> None:
     for row in (b"a", b"z"):
         with pytest.raises(StaleRow):
             engine.apply(TABLE, puts((row, "f", b"2")), max_txn=before)
+
+
+def test_t45_the_log_knows_the_txns_of_each_of_its_files() -> None:
+    options = EngineOptions(background=False, log_file_bytes=2_000)
+    engine = new_engine(memory_world(), SavedConfigs(), options=options)
+    served(engine)
+    txns = [engine.apply(TABLE, many(5, 5 * number)).wait() for number in range(100)]
+    assert len(engine.log.files) > 3
+    held = [[t for t in txns if file.txn_min <= t <= file.txn_max] for file in engine.log.files]
+    assert [txn for part in held for txn in part] == txns, "each is in one file, in order"
 
 
 # Memory.
@@ -287,6 +327,19 @@ def test_a_txn_in_the_near_future_is_reached_and_one_far_ahead_refused() -> None
 
 
 # Layouts.
+
+
+def test_t7_a_reader_takes_its_view_while_somebody_holds_the_lock() -> None:
+    """Map and graph are versions that are exchanged: who reads waits for nobody who changes."""
+    engine = an_engine(b"m")
+    state = engine.table(TABLE)
+    with engine.lock:
+        view = state.view()
+        assert view.layout.tablets.find(b"a") is not view.layout.tablets.find(b"z")
+        assert view.layout.graph.tablets_of("no file") == ()
+    engine.change(state, JoinTablets(f"{TABLE}.0", f"{TABLE}.1", "j"), lambda _answer: None)
+    assert len(state.layout.tablets) == 1
+    assert len(view.layout.tablets) == 2
 
 
 def test_t9_t12_listeners_hear_of_splits_and_flushes_without_the_lock() -> None:

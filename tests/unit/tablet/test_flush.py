@@ -9,6 +9,7 @@ from stele.kernels.block import Block
 from stele.model.cells import Cell, batch_to_cells
 from stele.model.column_set import ALL_COLUMNS
 from stele.model.mutations import MutationBatch
+from stele.storage.block_cache import BlockCache
 from stele.storage.references import Reference
 from stele.tablet.engine import Engine
 from stele.tablet.flush import Flush
@@ -53,6 +54,24 @@ def test_t92_t96_memory_goes_when_the_configs_are_saved_and_not_before() -> None
     assert not state.flushing
     assert state.stable_txn == txn
     assert engine.memory_bytes == 0
+
+
+def test_t35_a_file_is_synced_before_it_takes_the_place_of_memory() -> None:
+    saved = SavedConfigs()
+    files = MemoryFileSystem()
+    engine = new_engine(memory_world(files), saved)
+    state = served(engine)
+    txn = engine.apply(TABLE, puts((b"a", "f", b"1"))).wait()
+    saved.held = []
+    assert Flush.start(engine, state, lambda _error: None)
+    after_a_crash = files.crash_image()
+    assert engine.memory_bytes > 0
+    saved.release()
+    assert engine.memory_bytes == 0
+    (config,) = state.layout.tablets
+    (reference,) = config.references
+    store = FragmentStore(after_a_crash, "s2", BlockCache(1 << 20))
+    assert [(found.row, found.txn) for found in cells_in(store, reference)] == [(b"a", txn)]
 
 
 def test_t94_t95_every_group_gets_a_file_and_every_tablet_what_is_its() -> None:
@@ -116,7 +135,7 @@ def test_a_flush_whose_config_cannot_be_saved_keeps_the_memory() -> None:
     assert next(iter(state.layout.tablets)).references == ()
 
 
-def test_a_flush_of_a_table_that_was_removed_meanwhile_ends_in_an_error() -> None:
+def test_t97_a_flush_of_a_table_that_was_removed_meanwhile_ends_in_an_error() -> None:
     engine = new_engine(memory_world(), SavedConfigs())
     state = served(engine)
     engine.apply(TABLE, puts((b"a", "f", b"1"))).wait()

@@ -27,10 +27,13 @@ def test_a_file_is_durable_when_it_is_written_and_read_back_as_it_was() -> None:
     assert found == [cell(b"a"), cell(b"b", "g")]
 
 
-def test_an_open_file_is_opened_once() -> None:
+def test_t3_a_file_is_loaded_by_its_description_once_and_its_blocks_are_cached_above() -> None:
     store = new_store()
     info = fragment(store, [cell(b"a")])
-    assert store.open(info) is store.open(info)
+    opened = store.open(info)
+    assert store.open(info) is opened
+    assert opened.blocks.get(0) is opened.blocks.get(0)
+    assert opened.reader.read_block(0) is not opened.reader.read_block(0), "the loader keeps none"
 
 
 def test_row_groups_are_chosen_by_range() -> None:

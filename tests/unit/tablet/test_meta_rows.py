@@ -122,9 +122,13 @@ def test_t57_t62_a_config_is_read_back_as_it_was_written() -> None:
     assert stored(bare) == bare
 
 
-def test_t62_every_column_is_of_a_family_of_meta_and_references_have_one_a_group() -> None:
+def test_t4_t62_rows_files_and_server_are_columns_apart_and_references_have_one_a_group() -> None:
     cells = cells_of(FULL)
     assert {each.family for each in cells} <= set(META_FAMILIES)
+    assert FULL.location is not None
+    places = [each.value for each in cells if each.family == "location"]
+    assert places == [FULL.location.encode()], "the server has a column of its own"
+    assert not any(FULL.location.encode() in c.value for c in cells if c.family != "location")
     groups = [each.qualifier for each in cells if each.family == "fragments"]
     assert groups == [b"* but f", b"f"]
 

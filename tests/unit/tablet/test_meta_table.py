@@ -9,14 +9,17 @@ from dataclasses import replace
 import pytest
 
 from stele.cluster.store import Store
+from stele.env.failpoints import counting
 from stele.env.memory_fs import MemoryFileSystem
 from stele.errors import SteleError, StorageFailed, TabletNotServing
 from stele.model.ranges import EVERYTHING, RowRange
+from stele.storage.log_writer import AFTER_SYNC
 from stele.storage.references import Reference
 from stele.tablet.changes import JoinTablets, SplitTablet
 from stele.tablet.config import ConfigEdit, TabletConfig, by_id
 from stele.tablet.config_store import RootFile
 from stele.tablet.flush import Flush
+from stele.tablet.meta_rows import meta_key
 from stele.tablet.meta_table import META0, META1, MetaConfigs
 from tests.unit.tablet.engine_support import (
     BY_HAND,
@@ -79,6 +82,24 @@ def test_m18_m21_a_split_and_a_join_in_meta() -> None:
     assert isinstance(join, ConfigEdit)
     store.meta1.save_now(join)
     assert store.meta1.configs(TABLE) == join.written
+
+
+def test_m25_both_rows_of_a_split_are_one_commit_also_across_tablets_of_meta() -> None:
+    """A border of META may lie at the key of the tablet that is split; one log holds both sides."""
+    store = new_meta()
+    store.meta1.save_now(ConfigEdit(written=(CONFIG,)))
+    state = store.meta.table(META1)
+    (whole,) = state.layout.tablets
+    border = meta_key(TABLE, CONFIG.rows.end)
+    store.meta.change_and_wait(state, SplitTablet(whole.id, border, "meta.l", "meta.u"))
+    assert len(state.layout.tablets) == 2
+    split = SplitTablet(CONFIG.id, b"m", "l", "u").apply(by_id([CONFIG]))
+    assert isinstance(split, ConfigEdit)
+    with counting() as passes:
+        store.meta1.save_now(split)
+    assert passes[AFTER_SYNC] == 1
+    assert store.meta1.configs(TABLE, store.meta.durable_txn - 1) == (CONFIG,)
+    assert store.meta1.configs(TABLE) == split.written
 
 
 def test_meta_is_read_as_it_was_at_a_txn_also_from_fragments() -> None:

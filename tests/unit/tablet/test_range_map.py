@@ -21,7 +21,7 @@ def tile(*borders: bytes) -> list[Piece]:
     return [Piece(RowRange(a, b)) for a, b in zip(starts, ends, strict=True)]
 
 
-def test_find_goes_by_half_open_ranges() -> None:
+def test_t6_t14_find_goes_by_half_open_ranges() -> None:
     lower, upper = tile(b"m")
     tablets = RangeMap([upper, lower])
     assert tablets.find(b"") is lower

@@ -11,6 +11,7 @@ from stele.cluster.embedded_table import EmbeddedTable
 from stele.env.memory import MemoryClock
 from stele.env.memory_fs import MemoryFileSystem
 from stele.errors import InvalidArgument, SnapshotTooOld
+from stele.kernels.stream import CELLS_TARGET
 from stele.model.cells import Cell, batch_to_cells, cells_to_batch
 from stele.model.columns import ColumnSelection
 from stele.model.filters import Filter
@@ -155,6 +156,26 @@ def test_a_scan_streams_and_reads_only_what_is_asked_for() -> None:
     told = narrow.explain()
     assert (told["tablets"], told["blocks_from_disk"], told["cells"]) == (1, 1, 1)
     assert len(told["fragments"]) == 1
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_the_first_batch_of_a_scan_costs_the_same_however_large_the_table(reverse: bool) -> None:
+    """Both tables have more cells than a batch, one of them twice as many as the other."""
+    read = []
+    for thousands in (40, 80):
+        _, table = new_table()
+        for file in range(2):
+            for part in range(thousands):
+                fill(table, [b"%02d %s %d" % (part, row, file) for row in ROWS])
+            table.flush()
+        stream = table.scan(ScanSpec(reverse=reverse))
+        assert next(stream).num_rows <= CELLS_TARGET
+        told = stream.explain()
+        read.append(told["blocks_from_disk"] + told["blocks_from_cache"])
+        assert len(told["fragments"]) == 2
+        stream.close()
+    assert read[0] == read[1]
+    assert read[0] <= CELLS_TARGET // 256 + 4, "blocks of 256 cells, and one more of each source"
 
 
 def test_fragments_outside_of_the_columns_are_not_opened() -> None:
@@ -307,7 +328,7 @@ def test_t52_the_modes_that_move_on_hold_nothing_back() -> None:
 
 
 @pytest.mark.parametrize("mode", ["any", "isolated", "latest"])
-def test_t29_t49_no_mode_minds_changes_of_the_layout(mode: str) -> None:
+def test_t8_t29_t49_no_mode_minds_changes_of_the_layout(mode: str) -> None:
     backend, table = new_table(b"row0500")
     fill(table)
     table.flush()

@@ -1,4 +1,4 @@
-"""The table of tablet states (T77, T85, T88)."""
+"""The table of tablet states."""
 
 import itertools
 
@@ -30,7 +30,7 @@ UNLOAD = [
 ]
 
 
-def test_t85_a_load_and_an_unload_pass_through_all_numbered_states() -> None:
+def test_a_load_and_an_unload_pass_through_all_numbered_states() -> None:
     life = TabletLife("t")
     passed = [life.handle(event) for event in LOAD + UNLOAD]
     assert [int(state) for state in passed] == [1, 2, 3, 4, 5, 6, 7, 0]
@@ -40,12 +40,12 @@ def test_every_state_says_what_it_does_with_reads_and_writes() -> None:
     assert set(READS) == set(WRITES) == set(TabletState)
 
 
-def test_t85_writes_are_taken_before_reads_while_loading() -> None:
+def test_writes_are_taken_before_reads_while_loading() -> None:
     assert WRITES[TabletState.FRAGMENTS_LOADING] is Service.SERVE
     assert READS[TabletState.FRAGMENTS_LOADING] is Service.DEFER
 
 
-def test_t77_requests_are_deferred_while_the_tablet_loads() -> None:
+def test_requests_are_deferred_while_the_tablet_loads() -> None:
     loading = (
         TabletState.CONFIG_LOADING,
         TabletState.LOG_REPLAYING,
@@ -54,7 +54,7 @@ def test_t77_requests_are_deferred_while_the_tablet_loads() -> None:
     assert all(READS[state] is WRITES[state] is Service.DEFER for state in loading)
 
 
-def test_t88_reads_go_on_while_memory_is_written_and_stop_before_the_final_config() -> None:
+def test_reads_go_on_while_memory_is_written_and_stop_before_the_final_config() -> None:
     assert READS[TabletState.READ_ONLY] is Service.SERVE
     assert WRITES[TabletState.READ_ONLY] is Service.REFUSE
     assert READS[TabletState.FINAL_CONFIG_SAVING] is Service.REFUSE

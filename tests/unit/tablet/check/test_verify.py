@@ -90,19 +90,28 @@ def test_m30_a_tablet_is_compared_with_its_predecessor(
     assert border(below, tablet(2, start, b"x")) is expected
 
 
+def test_m31_half_a_split_is_told_from_the_rows_before_the_tablet_that_is_loaded() -> None:
+    """A walk from the beginning: from the tablet on that is being loaded, nothing looks wrong."""
+    whole = tablet(1, b"c", None, info(1))
+    _, upper = split(whole, b"m", "t1.2")
+    assert border(upper, tablet(3, b"z")) is Border.OVERLAP
+    assert border(tablet(0, b"", b"c"), upper) is Border.GAP
+    assert border(tablet(0, b"", b"m"), upper) is Border.FINE
+
+
 def test_m19_m20_a_hole_names_its_rows() -> None:
     (finding,) = verify(store_of(tablet(1, b"", b"b"), tablet(2, b"d")))
     assert (finding.kind, finding.start, finding.end) == (Kind.GAP, b"b", b"d")
     assert "'name of t1' has no tablet for the rows from b'b' to b'd'" in finding.detail
 
 
-def test_m21_m26_both_halves_or_none_need_no_repair() -> None:
+def test_m21_m24_m26_both_halves_or_none_need_no_repair() -> None:
     whole = tablet(1, b"", None, info(1))
     assert verify(store_of(whole)) == []
     assert verify(store_of(*split(whole, b"m", "t1.2"))) == []
 
 
-def test_m27_only_the_lower_cell_of_a_split_is_an_overlap_of_its_own_kind() -> None:
+def test_m24_m27_only_the_lower_cell_of_a_split_is_an_overlap_of_its_own_kind() -> None:
     whole = tablet(1, b"", None, info(1), info(2, b"p", b"q"))
     lower, upper = split(whole, b"m", "t1.2")
     assert is_half_split(lower, whole)
@@ -111,7 +120,7 @@ def test_m27_only_the_lower_cell_of_a_split_is_an_overlap_of_its_own_kind() -> N
     assert not is_half_split(replace(lower, log="log/s2"), whole), "it may hold more in its log"
 
 
-def test_m28_only_the_upper_cell_of_a_split_is_a_gap() -> None:
+def test_m24_m28_only_the_upper_cell_of_a_split_is_a_gap() -> None:
     lower, upper = split(tablet(1, b"c", None, info(1)), b"m", "t1.2")
     facts = store_of(tablet(0, b"", b"c"), upper)
     assert lower.files() == upper.files()
