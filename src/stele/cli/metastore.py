@@ -190,6 +190,10 @@ def _configure_delete(parser: ArgumentParser) -> None:
 
 def watch(metastore: Metastore, arguments: Namespace, output: Output) -> None:
     """Print every change of a key or directory, as it comes; end with Ctrl-C."""
+    if arguments.count is not None and arguments.count < 1:
+        raise InvalidArgument(
+            f"--count {arguments.count}: a watch ends after 1 transaction or more"
+        )
     # A watch waits for a metastore as long as it takes; whoever begins one wants to know.
     metastore.range(
         arguments.path, f"{arguments.path}/", limit=1, keys_only=True, timeout=arguments.timeout

@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from stele.client.closing import AsyncClosing
 from stele.client.metastore_admin import MetastoreAdmin
-from stele.client.metastore_paths import check_value, selection
+from stele.client.metastore_paths import check_text, check_value, selection
 from stele.client.metastore_sequence import RequestNumbers
 from stele.client.metastore_session import AsyncSession
 from stele.client.metastore_transaction import AsyncMetastoreTransaction
@@ -69,7 +69,7 @@ class AsyncMetastore(AsyncClosing):
         self, key: str, *, at: int = 0, serializable: bool = False, timeout: Timeout = None
     ) -> KeyValue | None:
         """A key's value and versions, or None; ``at`` an index reads the past."""
-        request = GetRequest(key, at, serializable)
+        request = GetRequest(check_text(key), at, serializable)
         call = self.transport.call_nearest if serializable or at else self.transport.call
         return (await call(GET, request, timeout_s=seconds(timeout))).item
 
@@ -115,7 +115,7 @@ class AsyncMetastore(AsyncClosing):
         timeout: Timeout = None,
     ) -> int:
         """Write a key; the index of the change. With a session, the key goes when that ends."""
-        write = Put(key, check_value(value), session_id(session))
+        write = Put(check_text(key), check_value(value), session_id(session))
         return (await self._execute((write,), timeout)).index
 
     async def delete(self, path: str, end: str | None = None, *, timeout: Timeout = None) -> int:

@@ -14,13 +14,21 @@ def selection(path: str, end: str | None = None) -> KeyRange:
     >>> selection("/jobs/42").end is None
     True
     """
-    if not isinstance(path, str):
-        raise InvalidArgument(f"a key is a path such as '/jobs/42', not {type(path).__name__}")
+    check_text(path)
     if end is not None:
         return KeyRange(path, end)
     if path.endswith("/"):
         return KeyRange(path, path[:-1] + "0")  # '0' is the character after '/'
     return KeyRange(path)
+
+
+def check_text(key: object) -> str:
+    """A key as text; what else is wrong with it the metastore says."""
+    if isinstance(key, str):
+        return key
+    raise InvalidArgument(
+        f"a key is text, a path such as '/jobs/42', not {type(key).__name__}: {key!r:.80}"
+    )
 
 
 def contains(selected: KeyRange, key: str) -> bool:

@@ -155,7 +155,7 @@ class AsyncSession(AsyncClosing):
             if not answer.is_waiting:
                 return answer
             if not self._left_s(ends_us):
-                raise DeadlineExceeded(f"the lock {key} was not granted in time")
+                raise DeadlineExceeded("the time to wait is over")
 
     async def leave_lock(self, key: str, ticket: int) -> LockResponse:
         """Leave the queue, unless it was granted meanwhile."""
@@ -208,6 +208,12 @@ class AsyncLock:
         if answer.is_waiting:
             try:
                 answer = await session.await_lock(self._key, answer.ticket, ends_us)
+            except DeadlineExceeded as error:
+                await session.give_up(self._key, answer.ticket)
+                raise DeadlineExceeded(
+                    f"the lock {self._key} was not granted within "
+                    f"{self._timeout_us / US_PER_SECOND:g} s: it is held by others"
+                ) from error
             except (SteleError, asyncio.CancelledError, KeyboardInterrupt):
                 await session.give_up(self._key, answer.ticket)
                 raise

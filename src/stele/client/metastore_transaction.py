@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Self
 
 from stele.client.metastore_buffer import TransactionBuffer
-from stele.client.metastore_paths import check_value, selection
+from stele.client.metastore_paths import check_text, check_value, selection
 from stele.client.metastore_sequence import RequestNumbers
 from stele.client.metastore_transport import Transport
 from stele.errors import StaleHandle
@@ -54,7 +54,7 @@ class AsyncMetastoreTransaction:
     def put(self, key: str, value: bytes, *, session: int = 0) -> None:
         """Write a key when the transaction commits."""
         self._check_open()
-        self._buffer.put(Put(key, check_value(value), session))
+        self._buffer.put(Put(check_text(key), check_value(value), session))
 
     def delete(self, key: str) -> None:
         """Remove a key when the transaction commits."""

@@ -12,13 +12,14 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from stele.client.metastore_admin import MetastoreAdmin
 from stele.client.metastore_cluster import ClusterTransport
 from stele.client.metastore_sequence import RequestNumbers, draw_client_id
 from stele.cluster.discovery import Announcer, DiscoveryOptions, search
+from stele.cluster.node_addresses import check_callable, place_to_listen
 from stele.env.ports import FileLock
 from stele.env.posix import PosixFileSystem
 from stele.env.real import SystemClock, SystemRandom
@@ -51,8 +52,6 @@ from stele.metastore.state.machine import HELD_CHANGES_MAX, StateMachine
 from stele.protocol.metastore import STATUS, StatusRequest
 from stele.raft import RaftConfig
 from stele.rpc import ClientOptions, Credentials, Role, TlsFiles
-from stele.rpc.addresses import TcpAddress, parse_address
-from stele.rpc.listening import bind_tcp
 from stele.rpc.tls import holder_of
 
 LOCK_FILE: Final = "LOCK"
@@ -71,6 +70,9 @@ HANDOVER_RETRY_S: Final = 0.05
 CALL_S: Final = 30.0
 DIAL_S: Final = 5.0
 """How long an address that may lead nowhere is tried."""
+
+SAY_S: Final = 2.0
+"""When a newcomer says that it waits: a group that is there has answered by then."""
 
 RETRY_S: Final = 1.0
 
@@ -95,14 +97,13 @@ class ServeOptions:
     discovery: DiscoveryOptions | None = None
     """Where a newcomer asks for its group, and a member answers; None: nowhere."""
 
-    @property
-    def address(self) -> str:
-        """What the members call."""
-        return self.advertise or self.listen
-
     def __post_init__(self) -> None:
         if self.bootstrap and self.join:
             raise InvalidArgument("a node either founds a group or joins one, not both")
+        if self.advertise:
+            check_callable(self.advertise, "--advertise")
+        for address in self.join:
+            check_callable(address, "--join")
 
 
 class MemberProcess:
@@ -119,6 +120,12 @@ class MemberProcess:
         self._settling: asyncio.Task[None] | None = None
         self._announcer: Announcer | None = None
         self._seeds = options.join
+        self._listen = options.listen
+
+    @property
+    def _address(self) -> str:
+        """What the members call."""
+        return self._options.advertise or self._listen
 
     @property
     def server(self) -> NodeServer:
@@ -134,7 +141,10 @@ class MemberProcess:
             raise DirectoryInUse(
                 f"{self._options.directory!r} is in use: another node runs there"
             ) from error
-        self._check_listen()
+        options = self._options
+        self._listen = place_to_listen(
+            options.listen, options.advertise, has_tls=options.tls is not None
+        )
         await self._be_member()
         self._files.mkdir(STATE_DIRECTORY)
         state = f"{self._options.directory}/{STATE_DIRECTORY}"
@@ -145,9 +155,9 @@ class MemberProcess:
             member,
             values,
             NodeServerOptions(
-                listen=self._options.listen,
-                address=self._options.address,
-                forward=self._options.forward,
+                listen=self._listen,
+                address=self._address,
+                forward=options.forward,
             ),
             clock=self._clock,
             random=self._random,
@@ -166,12 +176,6 @@ class MemberProcess:
             self._announcer = Announcer(respondent, self._clock)
             await self._announcer.start(discovery)
 
-    def _check_listen(self) -> None:
-        """Refuse an address before anything is founded."""
-        address = parse_address(self._options.listen)
-        if isinstance(address, TcpAddress):
-            bind_tcp(address, self._credentials is not None)[0].close()
-
     async def _be_member(self) -> None:
         options = self._options
         known = is_member(self._files)
@@ -183,7 +187,7 @@ class MemberProcess:
                     f"{options.directory!r} is the home of a member already: "
                     "start it without --bootstrap"
                 )
-            found_group(self._files, self._random, options.address, OPTIONS)
+            found_group(self._files, self._random, self._address, OPTIONS)
         elif not known and options.await_bootstrap:
             await self._await_bootstrap()
         elif not known:
@@ -198,9 +202,7 @@ class MemberProcess:
 
     async def _await_bootstrap(self) -> None:
         """Serve one question, and what is to be told to all others, until it was asked."""
-        newcomer = Newcomer(self._begin, self._options.listen, self._credentials)
-        # With a port that the system chose, it stays the one that was asked.
-        self._options = replace(self._options, listen=newcomer.address)
+        newcomer = Newcomer(self._begin, self._listen, self._credentials)
         log.warning(
             "waiting at %s: stele metastore bootstrap --at %s", newcomer.address, newcomer.address
         )
@@ -212,7 +214,7 @@ class MemberProcess:
     async def _begin(self, join: tuple[str, ...]) -> LogIdentity:
         """An operator has spoken: found a group, or enter the one at these addresses."""
         if not join:
-            return found_group(self._files, self._random, self._options.address, OPTIONS)
+            return found_group(self._files, self._random, self._address, OPTIONS)
         cluster = await self._cluster_at(join, DIAL_S)
         self._seeds = join
         return enter_group(self._files, self._random, cluster, OPTIONS)
@@ -273,15 +275,19 @@ class MemberProcess:
 
     async def _cluster_at(self, addresses: tuple[str, ...], timeout_s: float) -> str:
         transport = self._transport(addresses)
+        saying = asyncio.get_running_loop().call_later(
+            SAY_S, log.warning, "still asking for the group at %s: no answer", ", ".join(addresses)
+        )
         try:
             status = await transport.call_nearest(STATUS, StatusRequest(), timeout_s=timeout_s)
         finally:
+            saying.cancel()
             await transport.close()
         return status.cluster
 
     async def _settle(self, member: Member) -> None:
         """Make the group know this node, and where it is: as long as it takes."""
-        node, address = self.server.node, self._options.address
+        node, address = self.server.node, self._address
         seeds = self._seeds or tuple(member.node.core.membership.addresses.values())
         # Itself too: who leads after it has moved is where nobody else would look for it.
         transport = self._transport((*seeds, address))
@@ -308,7 +314,7 @@ class MemberProcess:
     def _transport(self, addresses: tuple[str, ...]) -> ClusterTransport:
         return ClusterTransport(
             addresses,
-            ClientOptions(role=Role.METASTORE, name=self._options.address),
+            ClientOptions(role=Role.METASTORE, name=self._address),
             clock=self._clock,
             random=self._random,
             credentials=self._credentials,

@@ -19,6 +19,7 @@ from shutil import rmtree
 from typing import Final
 
 from stele.client.metastore import Metastore
+from stele.cluster.node_addresses import check_callable
 from stele.env.posix import PosixFileSystem
 from stele.env.real import SystemRandom
 from stele.errors import (
@@ -36,7 +37,6 @@ from stele.metastore.member import (
     found_group_at,
 )
 from stele.metastore.state.machine import StateMachine
-from stele.rpc.addresses import parse_address
 
 LOCK_FILE: Final = "LOCK"
 LENGTH_BYTES: Final = 4
@@ -98,7 +98,7 @@ def read_backup(file: Path) -> Iterator[bytes]:
 
 def restore_backup(file: Path, directory: str, address: str, *, index_offset: int) -> Restored:
     """Make a directory the home of the first node of a new group that holds a backup."""
-    parse_address(address)
+    check_callable(address, "--listen")
     if next(read_backup(file), None) is None:
         raise Corruption("the backup was cut short", file=str(file))
     files = PosixFileSystem(directory)

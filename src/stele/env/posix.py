@@ -22,6 +22,7 @@ from collections.abc import Sequence
 from stele.env.files import KernelFileLock, KernelFileSystem
 from stele.env.kernel import Purpose, meaning
 from stele.env.real import SystemRandom
+from stele.errors import StorageFailed
 
 DIRECTORY_MODE = 0o700
 FILE_MODE = 0o600
@@ -156,7 +157,10 @@ class PosixFileSystem(KernelFileSystem):
         self.root = path
 
     def lock_exclusive(self, path: str) -> KernelFileLock:
-        lock = super().lock_exclusive(path)
+        try:
+            lock = super().lock_exclusive(path)
+        except StorageFailed as error:  # whoever reads it knows no file of that name
+            raise StorageFailed(f"directory {self.root!r}: {error}") from error
         _held_locks.add(lock)
         return lock
 

@@ -34,7 +34,11 @@ _BOUND: Final = re.compile(r"[\x00-\x7f]*")
 
 def check_key(key: str) -> str:
     """The key itself, or an error that says what is wrong with it."""
-    if _KEY.fullmatch(key) is None:
+    try:
+        is_path = _KEY.fullmatch(key) is not None
+    except TypeError:
+        raise InvalidArgument(f"a key is text, not {type(key).__name__}: {key!r:.80}") from None
+    if not is_path:
         raise InvalidArgument(f"{_shown(key)} is not a path: {_what_is_wrong(key)}")
     return key if len(key) <= KEY_BYTES_MAX else _check_length(key)
 

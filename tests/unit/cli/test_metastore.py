@@ -64,6 +64,7 @@ def test_a_watch_prints_what_has_changed(shell: Shell) -> None:
     assert lines[1].endswith("/w/a\tdeleted")
     one = json.loads(shell.run("watch", "/w/", "--since", "0", "--count", "1", "--json"))
     assert one == {"index": first, "key": "/w/a", "value": "1"}
+    assert "--count 0" in shell.run("watch", "/w/", "--since", "0", "--count", "0", code=2)
     assert "not an index" in shell.run("watch", "/w/", "--since", "-4", code=2)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from typing import Any
 
 import pytest
 
@@ -77,6 +78,20 @@ def test_everything_works_from_a_thread() -> None:
         ms.put("/still", b"allowed")
         with pytest.raises(InvalidArgument, match="one member"):
             ms.admin.join(5, "127.0.0.1:1")
+
+
+def test_a_key_that_is_not_text_is_refused() -> None:
+    key: Any = b"/e"
+    with Home().ms as ms:
+        for refused in (
+            lambda: ms.put(key, b"1"),
+            lambda: ms.get(key),
+            lambda: ms.delete(key),
+            lambda: ms.txn([], [Put(key, b"1")]),
+            lambda: ms.transaction().put(key, b"1"),
+        ):
+            with pytest.raises(InvalidArgument, match=r"a key is text, .*bytes"):
+                refused()
 
 
 def test_a_transaction_is_run_again_until_it_fits() -> None:

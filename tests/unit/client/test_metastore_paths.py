@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stele.client.metastore_paths import check_value, contains, selection
+from stele.client.metastore_paths import check_text, check_value, contains, selection
 from stele.errors import InvalidArgument
 from stele.metastore import paths
 from stele.protocol.metastore_values import KeyRange
@@ -19,6 +19,12 @@ def test_an_end_makes_a_range() -> None:
     assert selection("/a", "/b") == KeyRange("/a", "/b")
     with pytest.raises(InvalidArgument, match="not bytes"):
         selection(b"/a")  # type: ignore[arg-type]
+
+
+def test_keys_are_text() -> None:
+    assert check_text("/a") == "/a"
+    with pytest.raises(InvalidArgument, match=r"a key is text, .* not bytes: b'/a'"):
+        check_text(b"/a")
 
 
 def test_membership_in_a_range() -> None:

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from stele.client.metastore_sequence import RequestNumbers
+from stele.client.metastore_session import AsyncSession
 from stele.errors import DeadlineExceeded, SessionExpired, Throttled
 from stele.metastore.commands import LockInfo
+from stele.protocol.metastore import ACQUIRE, AWAIT_LOCK, LockResponse, SessionResponse
+from stele.rpc.service import Unary
 from tests.unit.metastore.cluster_support import Group, group_of
 
 
@@ -97,6 +103,29 @@ async def test_who_is_cancelled_at_any_moment_neither_holds_nor_waits(is_held: b
                 await second.release("/locks/x", 0)
             found = lock_at(group, "/locks/x")
             assert second.id not in [r.session for r in (*found.holders, *found.waiters)], turns
+
+
+class Queue:
+    """A transport to a group that has the lock given to others, and says no more about it."""
+
+    def keep(self, *_: object) -> Callable[[], None]:
+        return lambda: None
+
+    def monotonic_us(self) -> int:
+        return 0
+
+    async def call(self, method: Unary[Any, Any], _: object, *, timeout_s: float) -> LockResponse:
+        if method is AWAIT_LOCK:
+            raise DeadlineExceeded(f"no answer within {timeout_s} s")
+        return LockResponse(7, is_waiting=method is ACQUIRE)
+
+
+async def test_who_waits_in_vain_hears_that_others_hold_it() -> None:
+    transport: Any = Queue()
+    session = AsyncSession(transport, RequestNumbers(1), SessionResponse(1, 10_000_000), 0)
+    late = "the lock /locks/x was not granted within 0.02 s: it is held by others"
+    with pytest.raises(DeadlineExceeded, match=late):
+        await session.lock("/locks/x", timeout=0.02).acquire()
 
 
 async def test_who_is_late_with_the_first_answer_leaves_nothing_behind() -> None:

@@ -11,6 +11,7 @@ from unittest import mock
 import pytest
 
 import stele
+import stele.cluster.member_process as member_process
 from stele.client.metastore_admin import MetastoreAdmin
 from stele.client.metastore_aio import AsyncMetastore
 from stele.client.metastore_connect import connect_async
@@ -117,6 +118,49 @@ async def test_what_cannot_be_started_says_why(tmp_path: Path) -> None:
     await process.close()
     with pytest.raises(AlreadyExists, match="without --bootstrap"):
         await serve(options, stop, nobody)
+
+
+@pytest.mark.parametrize("option", ["advertise", "join"])
+def test_addresses_that_nobody_can_call_are_refused_before_anything_is_made(
+    option: str, tmp_path: Path
+) -> None:
+    words: dict[str, Any] = {"advertise": "nonsense", "join": ("127.0.0.1:7420", "nonsense")}
+    with pytest.raises(InvalidArgument, match=f"--{option}: address 'nonsense'"):
+        ServeOptions(
+            directory=str(tmp_path / "a"), listen=free_address(), **{option: words[option]}
+        )
+    assert not list(tmp_path.iterdir())
+
+
+async def test_a_port_that_is_chosen_is_the_one_that_is_announced(tmp_path: Path) -> None:
+    options = ServeOptions(directory=str(tmp_path), listen="127.0.0.1:0", bootstrap=True)
+    process = MemberProcess(options)
+    try:
+        address = await process.start()
+        assert not address.endswith(":0")
+        assert process.server.address == address
+        async with await connect_async([address]) as ms:
+            await ms.put("/a", b"1", timeout=60)
+            assert [member.address for member in await ms.admin.members()] == [address]
+    finally:
+        await process.close()
+
+
+async def test_who_waits_for_its_group_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(member_process, "SAY_S", 0.01)
+    nobody = free_address()
+    options = ServeOptions(directory=str(tmp_path), listen=free_address(), join=(nobody,))
+    stop = asyncio.Event()
+    serving = asyncio.ensure_future(serve(options, stop, lambda _: None))
+    said = f"still asking for the group at {nobody}: no answer"
+    async with asyncio.timeout(60):
+        while said not in caplog.text:
+            await asyncio.sleep(0.01)
+    stop.set()
+    await serving
+    assert caplog.text.count(said) == 1
 
 
 async def test_a_node_does_not_move_into_a_database_nor_a_database_into_a_node(

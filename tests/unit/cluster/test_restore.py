@@ -68,7 +68,7 @@ def test_what_is_not_a_whole_backup_is_refused(tmp_path: Path) -> None:
         cut.write_bytes(data[:size])
         with pytest.raises(Corruption):
             restore_backup(cut, str(tmp_path / "d"), "127.0.0.1:1", index_offset=1)
-    for bad, address in ((foreign, "127.0.0.1:1"), (file, "nonsense")):
+    for bad, address in ((foreign, "127.0.0.1:1"), (file, "nonsense"), (file, "127.0.0.1:0")):
         with pytest.raises(SteleError):
             restore_backup(bad, str(tmp_path / "d"), address, index_offset=1)
     restore_backup(file, str(tmp_path / "d"), "127.0.0.1:1", index_offset=1)  # and then a good one

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import resource
 import stat
@@ -171,6 +172,18 @@ def test_a_lock_keeps_other_processes_out_until_they_die(fs: PosixFileSystem) ->
         holder.kill()
         holder.wait()
     fs.lock_exclusive("LOCK").release()
+
+
+def test_a_lock_that_cannot_be_had_names_the_directory(
+    fs: PosixFileSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with pytest.raises(StorageFailed) as refused:
+        fs.lock_exclusive("LOCK")
+    assert str(refused.value) == f"directory {fs.root!r}: cannot lock 'LOCK': Permission denied"
 
 
 def test_releasing_a_lock_frees_it_though_its_open_file_was_inherited(fs: PosixFileSystem) -> None:

@@ -85,7 +85,7 @@ async def test_the_leader_is_asked_and_not_one_whose_rules_may_be_old() -> None:
 
 
 @pytest.mark.parametrize(
-    "caller", ["nonsense", "", "client", "client/", "/ada", "cleint/ada", "**"]
+    "caller", ["nonsense", "", "client", "client/", "/ada", "clients/ada", "**"]
 )
 def test_a_rule_names_somebody_who_can_be(caller: str) -> None:
     with pytest.raises(InvalidArgument, match="is not a caller: that is role/name"):

@@ -57,6 +57,12 @@ def test_not_a_key(key: str, reason: str) -> None:
         check_key(key)
 
 
+@pytest.mark.parametrize("key", [b"/a", 7, None])
+def test_a_key_is_text(key: object) -> None:
+    with pytest.raises(InvalidArgument, match=f"a key is text, not {type(key).__name__}"):
+        check_key(key)  # type: ignore[arg-type]
+
+
 def test_the_length_is_bounded() -> None:
     check_key("/" + "x" * (KEY_BYTES_MAX - 1))
     with pytest.raises(LimitExceeded, match=str(KEY_BYTES_MAX)):
