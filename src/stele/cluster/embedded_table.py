@@ -21,6 +21,7 @@ from stele.model.row import RowCells
 from stele.model.schema import Schema
 from stele.storage.compaction_work import CompactedUnit, CompactionWork, UnitOutcome
 from stele.storage.fragment_format import FragmentInfo
+from stele.storage.import_columns import ImportColumns
 from stele.storage.import_files import ImportTicket
 from stele.storage.read_plan import ReadPlan
 from stele.tablet.active_reads import Hold
@@ -400,15 +401,18 @@ class EmbeddedTable:
         write: NumberedWrite | None = None,
         *,
         replaces: bool = False,
+        columns: ImportColumns | None = None,
     ) -> int:
         if replaces:
             self.flush()  # only what is in files can go; what comes from here on stays
         state = self._state
         with self._backend.importing(state) as imports:
             if write is None:
-                return imports.commit(state, job, token, files, replaces=replaces)
+                return imports.commit(state, job, token, files, replaces=replaces, columns=columns)
             numbered = self._backend.numbered
-            return numbered.commit_import(state, job, token, files, write, replaces=replaces)
+            return numbered.commit_import(
+                state, job, token, files, write, replaces=replaces, columns=columns
+            )
 
     def abort_import(self, job: str, token: str) -> None:
         with self._backend.importing(self._state) as imports:
