@@ -37,6 +37,7 @@ from stele.model.schema import Schema
 from stele.model.validation import validate_mutations
 from stele.storage.compaction_work import CompactedUnit, CompactionWork, UnitOutcome
 from stele.storage.fragment_format import FragmentInfo
+from stele.storage.import_columns import ImportColumns
 from stele.storage.import_files import ImportTicket
 from stele.storage.read_plan import ReadPlan
 from tests.oracles.cells import Reference, read, sort_cells
@@ -261,8 +262,10 @@ class ModelTable:
         write: NumberedWrite | None = None,
         *,
         replaces: bool = False,
+        columns: ImportColumns | None = None,
     ) -> int:
-        raise NotFound(f"no job {job!r}, {token}, {len(files)} files, {write}, {replaces}")
+        what = (len(files), write, replaces, columns)
+        raise NotFound(f"no job {job!r}, {token}, {what}")
 
     def abort_import(self, job: str, token: str) -> None:
         raise NotFound(f"no job {job!r}, {token}")

@@ -169,6 +169,23 @@ def test_a_stream_is_cut_stopped_and_resumed(
     assert copy.rows == ages(table)
 
 
+def test_a_table_that_was_made_anew_is_not_followed(
+    spark: Any, db: stele.Database, path: str, tmp_path: Path
+) -> None:
+    table = db.create_table("t", AGES)
+    table.put(b"old", {"info:age": 1})
+    copy = Copy(feed(spark, path, "t"), tmp_path / "checkpoint")
+    copy.run(availableNow=True)
+    db.drop_table("t")
+    again = db.create_table("t", AGES)
+    again.put(b"new", {"info:age": 2})
+    with pytest.raises(Exception, match=r"'t' is another table than .* with a new checkpoint"):
+        Copy(feed(spark, path, "t"), tmp_path / "checkpoint").run(availableNow=True)
+    fresh = Copy(feed(spark, path, "t"), tmp_path / "other")
+    fresh.run(availableNow=True)
+    assert fresh.rows == {b"new": 2}
+
+
 def test_options_make_a_feed_of_a_plain_read(spark: Any, db: stele.Database, path: str) -> None:
     table = db.create_table("t", AGES)
     first = table.put(b"a", {"info:age": 1})

@@ -26,6 +26,7 @@ from stele.model.row import RowCells
 from stele.model.schema import Schema
 from stele.storage.compaction_work import CompactedUnit, CompactionWork, UnitOutcome
 from stele.storage.fragment_format import FragmentInfo
+from stele.storage.import_columns import ImportColumns
 from stele.storage.import_files import ImportTicket
 from stele.storage.read_plan import ReadPlan
 
@@ -214,8 +215,12 @@ class TableBackend(Protocol):
         write: NumberedWrite | None = None,
         *,
         replaces: bool = False,
+        columns: ImportColumns | None = None,
     ) -> int:
         """Make files part of the table, all at one txn, which is returned. Idempotent.
+
+        ``columns`` are those that the files were made for: ``Conflict``, and nothing happens, if
+        the table was altered so that it would read them as something else.
 
         If it ``replaces``, all that was there when it was asked goes in the same moment, and its
         history; there is no moment at which anybody sees neither, or both.

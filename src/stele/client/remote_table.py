@@ -46,6 +46,7 @@ from stele.storage.compaction_work import (
     encode_compacted,
 )
 from stele.storage.fragment_format import FragmentInfo
+from stele.storage.import_columns import ImportColumns, encode_columns
 from stele.storage.import_files import ImportTicket, encode_files
 from stele.storage.read_plan import ReadPlan, decode_plan
 
@@ -285,11 +286,19 @@ class RemoteTable:
         write: NumberedWrite | None = None,
         *,
         replaces: bool = False,
+        columns: ImportColumns | None = None,
     ) -> int:
         """Make files part of the table; the txn."""
         writer, sequence = (None, 0) if write is None else write
         request = jobs.ImportFiles(
-            self.id, job, token, encode_files(files), writer, sequence, replaces
+            self.id,
+            job,
+            token,
+            encode_files(files),
+            writer,
+            sequence,
+            replaces,
+            b"" if columns is None else encode_columns(columns),
         )
         return self._operate(jobs.COMMIT_IMPORT, request, repeat=True).txn
 

@@ -163,7 +163,8 @@ def _decoded(typed: TypedColumn, raw: pa.Array, cells: pa.RecordBatch, source: I
         row = cells.column("row")[int(source[line])].as_py()
         raise InvalidCells(
             f"row {row[:64]!r}, column {str(typed.column)!r} holds {raw[line].as_py()[:32]!r}, "
-            f"which is no {typed.type}: read it as cells"
+            f"which is no {typed.type}: read it as cells, with shape='cells', leave the "
+            f"column out, or put a value in its place"
         )
     return values
 

@@ -24,6 +24,7 @@ from stele.model.row import RowCells
 from stele.model.schema import Schema
 from stele.storage.compaction_work import CompactedUnit, CompactionWork, UnitOutcome
 from stele.storage.fragment_format import FragmentInfo
+from stele.storage.import_columns import ImportColumns
 from stele.storage.import_files import ImportTicket
 from stele.storage.read_plan import ReadPlan
 from stele.tablet.changes import (
@@ -325,15 +326,18 @@ class EmbeddedTable:
         write: NumberedWrite | None = None,
         *,
         replaces: bool = False,
+        columns: ImportColumns | None = None,
     ) -> int:
         state = self._state
         if replaces:  # only what is in files can go; what comes from here on stays
             self._backend.jobs.flush_all(state)
         with self._backend.importing(state) as imports:
             if write is None:
-                return imports.commit(state, job, token, files, replaces=replaces)
+                return imports.commit(state, job, token, files, replaces=replaces, columns=columns)
             numbered = self._backend.numbered
-            return numbered.commit_import(state, job, token, files, write, replaces=replaces)
+            return numbered.commit_import(
+                state, job, token, files, write, replaces=replaces, columns=columns
+            )
 
     def abort_import(self, job: str, token: str) -> None:
         state = self._state

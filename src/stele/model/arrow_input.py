@@ -120,13 +120,17 @@ def encoded_rows(
             f"the table has no key column {missing[0]!r}; it has {', '.join(table.schema.names)}"
         )
     parts = [flatten(table.column(name)) for name in key_names]
+    for name, part in zip(key_names, parts, strict=True):
+        if part.null_count:
+            raise InvalidCells(
+                f"key column {name!r} has {part.null_count} nulls in {len(part)} lines, and every "
+                f"row needs a key: leave these lines out, or fill them in"
+            )
     if schema.key == RAW_KEYS and len(parts) == 1 and is_text(parts[0].type):
         parts = [parts[0].cast(pa.binary())]
     encoded = len(parts) == 1 and pa.types.is_binary(parts[0].type)
     if not encoded:
         return schema.key.encode_arrays(parts)
-    if parts[0].null_count:
-        raise InvalidCells(f"key column {key_names[0]!r} has {parts[0].null_count} nulls")
     _, undecodable = schema.key.decode_arrays(parts[0])
     empty = np.diff(offsets(parts[0])) == 0
     for wrong in np.flatnonzero(undecodable | empty)[:1]:

@@ -108,6 +108,9 @@ class ImportFiles(msgspec.Struct, frozen=True):
     sequence: int = 0
     replaces: bool = False
     """Whether what was in the table before goes in the same moment."""
+    columns: bytes = b""
+    """What they were made for, in the bytes of ``stele.storage.import_columns``; empty if nobody
+    says."""
 
 
 # ---- numbered writes -----------------------------------------------------------------------

@@ -39,6 +39,7 @@ from stele.spark.world import files_at, open_database
 from stele.storage.fragment_columns_writer import write_typed_fragment
 from stele.storage.fragment_format import FragmentInfo
 from stele.storage.fragment_options import FragmentOptions
+from stele.storage.import_columns import ImportColumns
 from stele.storage.import_files import (
     RESTORE_JOB,
     ImportTicket,
@@ -127,11 +128,12 @@ def restore(spark: Any, path: str, database: Database | str, name: str) -> Resto
 def _restore(spark: Any, plan: ReadPlan, table: Table) -> Restored:
     """Fill an empty table."""
     job, backend = f"{RESTORE_JOB}{uuid.uuid4().hex}", table.core.backend
+    columns = ImportColumns.of(table.schema)
     with begun_job(table, job, parse_duration(LEASE_DEFAULT, "lease")) as ticket:
         answers = _run(spark, make_restores(plan, ticket), run_restores)
         files = [file for answer in answers for file in decode_files(answer)]
         if files:
-            txn = backend.commit_import(job, ticket.token, files)
+            txn = backend.commit_import(job, ticket.token, files, columns=columns)
         else:
             txn = backend.durable_txn()
             backend.abort_import(job, ticket.token)

@@ -30,8 +30,11 @@ try:
 except ImportError:  # before Spark 4.2, which has neither this trigger nor limits for sources
     SupportsTriggerAvailableNow = object
 
-TXN = "txn"
-"""What an offset consists of."""
+TXN, TABLE = "txn", "table"
+"""What an offset consists of: how far, and the id of the table it is a txn of. A table that was
+made anew under the same name is another one, whose changes do not follow from it."""
+
+Offset = dict[str, Any]
 
 
 def feed_schema(options: ChangeOptions) -> StructType:
@@ -68,7 +71,7 @@ class ChangesReader(DataSourceReader):  # type: ignore[misc]  # PySpark has no t
 
 
 class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
-    """A stream of changes. Its offsets are txns."""
+    """A stream of changes. Its offsets are txns of one table."""
 
     def __init__(self, options: ChangeOptions, schema: StructType):
         self._options = options
@@ -84,17 +87,25 @@ class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
             self._stream_of_driver = ChangeStream(self._options, PinKeeper(TASKS), CLOCK)
         return self._stream_of_driver
 
-    def initialOffset(self) -> dict[str, int]:  # noqa: N802 -- of Spark
+    def _txn(self, offset: Offset) -> int:
+        """Where an offset is, once it is known to be of the table that the stream follows."""
+        self._stream.follow(offset.get(TABLE))
+        return int(offset[TXN])
+
+    def _offset(self, txn: int) -> Offset:
+        return {TXN: txn, TABLE: self._stream.table}
+
+    def initialOffset(self) -> Offset:  # noqa: N802 -- of Spark
         """Where a new query begins."""
-        return {TXN: self._stream.initial()}
+        return self._offset(self._stream.initial())
 
     def latestOffset(  # noqa: N802 -- of Spark
-        self, start: dict[str, int] | None = None, limit: Any = None
-    ) -> dict[str, int]:
+        self, start: Offset | None = None, limit: Any = None
+    ) -> Offset:
         """Where the next batch ends. Before Spark 4.2 nobody says where it begins."""
-        since = self._last or self._stream.initial() if start is None else start[TXN]
+        since = self._last or self._stream.initial() if start is None else self._txn(start)
         self._last = self._stream.next(since, self._admitted(limit))
-        return {TXN: self._last}
+        return self._offset(self._last)
 
     def _admitted(self, limit: Any) -> ChangeLimits:
         """What Spark allows: all that is there, or what the options say."""
@@ -110,17 +121,17 @@ class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
             return ReadMaxBytes(self._limits.size_bytes)
         return ReadAllAvailable()
 
-    def reportLatestOffset(self) -> dict[str, int] | None:  # noqa: N802 -- of Spark
+    def reportLatestOffset(self) -> Offset | None:  # noqa: N802 -- of Spark
         """How far the table is, for the progress of the query."""
-        return {TXN: self._stream.reached} if self._stream.reached else None
+        return self._offset(self._stream.reached) if self._stream.reached else None
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 -- of Spark
         """Go no further than what is there now."""
         self._stream.stop_at_present()
 
-    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
+    def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
         """The tasks of a batch, on whichever object Spark asks for them."""
-        since, until = start[TXN], end[TXN]
+        since, until = self._txn(start), self._txn(end)
         if since >= until:
             return []
         plan = self._stream.plan(since, until)
@@ -130,7 +141,7 @@ class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
         """The lines of one task."""
         return run_change_task(partition.value)
 
-    def commit(self, end: dict[str, int]) -> None:
+    def commit(self, end: Offset) -> None:
         """A batch is done for good."""
         self._stream.commit(end[TXN])
 

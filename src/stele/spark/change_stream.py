@@ -1,8 +1,8 @@
 """A stream of changes, but for Spark: where it stands, how far it goes next, and what it holds.
 
-Its offset is a txn: everything at or below it was told. Spark asks one object for the next offset
-again and again; the tasks of a batch may be asked of another one, after a failure, which knows
-nothing but both offsets. So a range is always pinned by its offsets alone:
+Its offset is a txn of one table: everything at or below it was told. Spark asks one object for the
+next offset again and again; the tasks of a batch may be asked of another one, after a failure,
+which knows nothing but both offsets. So a range is always pinned by its offsets alone:
 
 * a range is pinned once, up to what is durable, and cut into as many batches as limits ask for;
 * a pin is let go only when a later one is held and its range was committed: Spark has said so, or
@@ -16,14 +16,14 @@ time to time, or an idle table's history would leave a stopped stream behind.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from stele.client.table import Table
 from stele.client.waiting import pause_thread
 from stele.env.ports import Clock
-from stele.errors import SteleError
+from stele.errors import Conflict, InvalidArgument, SteleError
 from stele.spark.change_options import ChangeOptions
 from stele.spark.pinning import PinKeeper
 from stele.spark.reading import held_pin
@@ -39,6 +39,8 @@ LOOK_PERIOD_US = 100_000
 LOOK_SHARE = 5
 """Between two looks at the table: a tenth of a second, and longer where looking takes long, as
 where nobody has the database open."""
+
+_ANEW = "begin again with a new checkpoint from 'earliest', into an empty target"
 
 
 @dataclass(slots=True)
@@ -90,17 +92,51 @@ class ChangeStream:
         self._next_look_us = 0
         self.reached = 0
         """How far the table was when it was last looked at."""
+        self.table: str | None = None
+        """The id of the table that is followed, once it is known."""
+
+    def follow(self, table: str | None) -> None:
+        """Go on where an offset of a table is; it must be the table that has the name now."""
+        if table is None:
+            raise InvalidArgument(
+                f"the checkpoint of this stream does not say which table it is of, so nobody knows "
+                f"whether {self._name} is still the same: {_ANEW}"
+            )
+        if self.table is None:
+            self.table = table
+        self._check(table)
+
+    def _check(self, table: str) -> None:
+        if table != self.table:
+            raise Conflict(
+                f"{self._name} is another table than the one this stream has followed, which was "
+                f"dropped or renamed: its changes do not follow from what was told, and what the "
+                f"old one had stays in the target: {_ANEW}"
+            )
+
+    @property
+    def _name(self) -> str:
+        return f"table {self._options.address.table!r}"
+
+    @contextmanager
+    def _opened(self) -> Iterator[Table]:
+        """The table, for a moment, if it still is the one that is followed."""
+        with self._options.address.open() as table:
+            if self.table is None:
+                self.table = table.id
+            self._check(table.id)
+            yield table
 
     def initial(self) -> int:
         """Where a new stream begins. Spark asks twice, and must get the same answer."""
         if self._initial is None:
-            with self._options.address.open() as table:
+            with self._opened() as table:
                 self._initial = self._options.since(table)
         return self._initial
 
     def stop_at_present(self) -> None:
         """Go no further than what is there now."""
-        with self._options.address.open() as table:
+        with self._opened() as table:
             self._target = table.core.backend.look_for_changes(0)[0]
 
     def next(self, start: int, limits: ChangeLimits) -> int:
@@ -115,7 +151,7 @@ class ChangeStream:
         if began_us < self._next_look_us:
             self._pause(self._next_look_us - began_us)
             began_us = self._next_look_us
-        with self._options.address.open() as table:
+        with self._opened() as table:
             self.reached, changed = table.core.backend.look_for_changes(start)
             end = self.reached if self._target is None else min(self.reached, self._target)
             is_idle = not changed and self._target is None and end - start < IDLE_STEP_US
@@ -146,7 +182,7 @@ class ChangeStream:
         """What holds the changes of a batch; of one that another object has chosen, too."""
         held = next((one for one in self._held if one.covers(start, end)), None)
         if held is None:
-            with self._options.address.open() as table:
+            with self._opened() as table:
                 held = self._pin(table, start, end)
         return held.plan
 

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from stele.errors import InvalidArgument
+from stele.errors import DirectoryInUse, InvalidArgument
 from stele.spark.addresses import CLUSTER_SCHEME
 from stele.spark.reading import parallelism
 from stele.spark.spark_types import spark_schema
@@ -48,7 +48,14 @@ def check_database(
     place = os.fspath(path)
     if place.startswith(CLUSTER_SCHEME):
         raise InvalidArgument(f"{place} is a cluster: check its tables with ss.check")
-    return check_directory(os.path.abspath(place), repair, examine_with(spark, place))
+    try:
+        return check_directory(os.path.abspath(place), repair, examine_with(spark, place))
+    except DirectoryInUse as error:
+        raise DirectoryInUse(
+            f"a process has the database in {place!r} open, and this check is for one that nobody "
+            f"has: close it, or end that process, and run it again; ss.check reads the tables of "
+            f"one that is open"
+        ) from error
 
 
 def examine_with(spark: Any, path: str) -> Examine:

@@ -58,4 +58,5 @@ def erasures(
 
 def each_once(lines: pa.Table) -> pa.Table:
     """The same erasures without repetition: asking twice for one is asking once."""
-    return lines.group_by(LINES.names).aggregate([]).select(LINES.names).cast(LINES)
+    names = lines.schema.names
+    return lines.group_by(names).aggregate([]).select(names).cast(lines.schema)

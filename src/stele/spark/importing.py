@@ -103,7 +103,9 @@ class Imported:
         chosen.append("family")
         if "timestamp" in names:
             chosen.append("CAST(timestamp AS BIGINT) AS timestamp")
-        return chosen
+        known = ("row", "family", "qualifier", "value", "timestamp", "txn")
+        # The load knows ops, and refuses all others by their names.
+        return chosen + [quoted(name) for name in names if name not in known]
 
     def rows(self, fields: Any) -> list[str]:
         """SQL for a DataFrame of wide rows."""

@@ -8,19 +8,20 @@ from contextlib import contextmanager, suppress
 
 from stele import errors
 from stele.client.table import Table
-from stele.errors import SteleError, Unavailable
+from stele.errors import InvalidArgument, SteleError, TableNotFound, Unavailable
 from stele.spark.pinning import KEEPER, HeldPin
 from stele.storage.import_files import ImportTicket
 
 _SPARKS = frozenset({"pyspark", "py4j"})
-_OURS = re.compile(r"stele\.errors\.(\w+): (.*)")
+_OURS = re.compile(r"(['\"]?)stele\.errors\.(\w+): (.*)")
 
 
 @contextmanager
 def begun_job(handle: Table, job: str, ttl_us: int) -> Iterator[ImportTicket]:
     """A job that is renewed while it is under way, and given up if it fails."""
     backend = handle.core.backend
-    ticket = backend.begin_import(job, ttl_us)
+    with _named(handle, job):
+        ticket = backend.begin_import(job, ttl_us)
     name = f"import/{ticket.token}"
 
     def renew() -> None:
@@ -34,13 +35,25 @@ def begun_job(handle: Table, job: str, ttl_us: int) -> Iterator[ImportTicket]:
     if ticket.txn is None:
         KEEPER.hold(HeldPin(name, ttl_us, renew, give_up))
     try:
-        with told(f"job {job!r} of table {handle.name!r} is not done"):
+        with _named(handle, job), told(f"job {job!r} of table {handle.name!r} is not done"):
             yield ticket
     except BaseException:  # Ctrl-C, too: whoever runs the job again need not wait for its lease
         give_up()
         raise
     finally:
         KEEPER.forget(name)
+
+
+@contextmanager
+def _named(handle: Table, job: str) -> Iterator[None]:
+    """Let an owner that knows a dropped table by its id alone be understood."""
+    try:
+        yield
+    except TableNotFound as error:
+        raise TableNotFound(
+            f"table {handle.name!r} was dropped, and job {job!r} cannot go on: bring it back with "
+            f"undrop_table, or make it anew, and run the job again"
+        ) from error
 
 
 @contextmanager
@@ -53,11 +66,19 @@ def told(what: str) -> Iterator[None]:
     except Exception as error:
         said = said_by_us(error)
         if said is None and is_sparks(error):
-            reason = cause(str(error))
-            said = Unavailable(f"{what}, and can be run again: Spark says {reason}")
+            said = _said_by_spark(what, error)
         if said is None:
             raise
         raise said from error
+
+
+def _said_by_spark(what: str, error: Exception) -> SteleError:
+    from pyspark.errors import AnalysisException
+
+    reason = cause(str(error))
+    if isinstance(error, AnalysisException):  # it would say the same again
+        return InvalidArgument(f"{what}: Spark cannot make sense of the DataFrame: {reason}")
+    return Unavailable(f"{what}, and can be run again: Spark says {reason}")
 
 
 def is_sparks(error: Exception) -> bool:
@@ -71,10 +92,11 @@ def said_by_us(error: Exception) -> SteleError | None:
     if isinstance(error, SteleError):
         return None
     found = _OURS.search(str(error))
-    kind = getattr(errors, found[1], None) if found else None
+    kind = getattr(errors, found[2], None) if found else None
     if found is None or not isinstance(kind, type) or not issubclass(kind, SteleError):
         return None
-    return kind(found[2].partition(" SQLSTATE:")[0].rstrip("'\" "))
+    said = found[3].partition(" SQLSTATE:")[0].rstrip()
+    return kind(said.removesuffix(found[1]))
 
 
 def cause(reason: str) -> str:

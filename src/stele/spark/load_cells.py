@@ -6,7 +6,8 @@ columns that nobody has declared. Cells are checked as those of any write are.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import pyarrow as pa
@@ -14,11 +15,9 @@ import pyarrow.compute as pc
 
 from stele.errors import InvalidCells
 from stele.kernels.order import first_disorder
-from stele.model.arrow_input import NullRule, encoded_rows, from_cells_table, from_wide_table
+from stele.model.arrow_input import NullRule, from_cells_table, from_wide_table
 from stele.model.cell_order import sort_cells
 from stele.model.cells import no_mutations
-from stele.model.groups import Group
-from stele.model.key_codec import RAW_KEYS
 from stele.model.mutations import stamp
 from stele.model.schema import Schema
 from stele.model.validation import validate_mutations
@@ -41,6 +40,23 @@ CHECKED_CELLS = 65_536
 """Cells that are checked at a time."""
 
 
+_TWICE = "is there twice"
+
+
+@contextmanager
+def advised() -> Iterator[None]:
+    """Say what can be done about a cell that is there twice."""
+    try:
+        yield
+    except InvalidCells as error:
+        if not str(error).endswith(_TWICE):
+            raise
+        raise InvalidCells(
+            f"{error}: nobody knows which of two lines of one job is the later; drop one, as "
+            f"df.dropDuplicates does, or give each a timestamp"
+        ) from error
+
+
 def group_cells(
     batch: pa.RecordBatch, schema: Schema, nulls: NullRule, timestamp: int
 ) -> pa.RecordBatch:
@@ -51,13 +67,14 @@ def group_cells(
         puts = batch.filter(pc.invert(deletes)).drop_columns([OP])
         erased = _erased(batch.filter(deletes))
     maps = [name for name in puts.schema.names if name.startswith(FAMILY_MAP)]
-    parts = [from_cells_table(map_cells(puts, name)) for name in maps]
-    wide = puts.drop_columns(maps)
-    if wide.num_rows and any(":" in name for name in wide.schema.names):
-        parts.append(from_wide_table(schema, wide, row=ROW, nulls=nulls))
-    if erased is not None:
-        parts.append(erased)
-    return imported_cells(_united(parts), schema, timestamp)
+    with advised():
+        parts = [from_cells_table(map_cells(puts, name)) for name in maps]
+        wide = puts.drop_columns(maps)
+        if wide.num_rows and any(":" in name for name in wide.schema.names):
+            parts.append(from_wide_table(schema, wide, row=ROW, nulls=nulls))
+        if erased is not None:
+            parts.append(erased)
+        return imported_cells(_united(parts), schema, timestamp)
 
 
 def _united(parts: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
@@ -94,26 +111,6 @@ def map_cells(batch: pa.RecordBatch, name: str) -> pa.Table:
     if TIMESTAMP in batch.schema.names:
         cells["timestamp"] = batch.column(TIMESTAMP).take(lines)
     return pa.table(cells).filter(values.is_valid())
-
-
-def lines_as_cells(
-    batch: pa.RecordBatch, schema: Schema, group: Group, timestamp: int
-) -> pa.RecordBatch:
-    """``CELLS`` with txn 0 of lines that are cells, of one group."""
-    families = batch.column(FAMILY)
-    names = pc.unique(families).to_pylist()
-    for name in names:
-        if name is None or not schema.allows(name):
-            raise InvalidCells(f"family {name!r} of a cell is in no group of the table's schema")
-    mine = [name for name in names if schema.group_of(name) == group]
-    chosen = batch.filter(pc.is_in(families, pa.array(mine, pa.utf8())))
-    parts = {ROW: "row", FAMILY: "family", QUALIFIER: "qualifier", VALUE: "value"}
-    if TIMESTAMP in batch.schema.names:
-        parts[TIMESTAMP] = "timestamp"
-    table = chosen.select(list(parts)).rename_columns(list(parts.values()))
-    if schema.key != RAW_KEYS:
-        encoded_rows(schema, table, ["row"])
-    return imported_cells(from_cells_table(table), schema, timestamp)
 
 
 def with_unsigned(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:

@@ -15,12 +15,16 @@ from stele.model.arrow_input import key_columns
 from stele.model.columns import Column
 from stele.model.key_codec import RAW_KEYS
 from stele.model.schema import Schema
+from stele.spark.cells_form import check_cells
 from stele.spark.load_cells import FAMILY, FAMILY_MAP, OP, QUALIFIER, TIMESTAMP, VALUE
 from stele.spark.native_rows import TEXT_KEYS
 from stele.spark.row_sorter import ROW
 
 TIMES = ("timestamp", "timestamp_ntz", "bigint")
 """Types of Spark that can be the timestamp of a row; whole numbers are µs."""
+
+OPS = ("string", "tinyint", "smallint", "int", "bigint")
+"""Types of Spark that the op of a cell may have: its word, or the number of the cells format."""
 
 BARE = ("string", "binary", "void")
 """Types of Spark that columns may have which the table does not declare."""
@@ -51,6 +55,13 @@ class LoadColumns:
     """Families to the names of maps from qualifiers to values."""
     cells: bool = False
     """Whether each line is a cell."""
+
+    @property
+    def written(self) -> tuple[Column, ...] | None:
+        """The columns that get values; ``None`` if only the lines say which."""
+        if self.cells or self.maps:
+            return None
+        return tuple(map(Column.parse, self.data))
 
     def selection(self, key: str) -> list[str]:
         """SQL expressions that give the canonical columns, the key by ``key``."""
@@ -108,8 +119,10 @@ def load_columns(
     return LoadColumns(key, _is_bytes(schema, key, types), data, timestamp, op, maps)
 
 
-def cell_columns(schema: Schema, types: Mapping[str, str], row: str = ROW) -> LoadColumns:
-    """The columns of a DataFrame of cells, as ``ss.read(shape="cells")`` gives them."""
+def cell_columns(schema: Schema, types: Mapping[str, str]) -> LoadColumns:
+    """The columns of a DataFrame of cells, as ``ss.read(shape="cells")`` gives them, with ops."""
+    row = ROW
+    check_cells(types)
     wanted = {row: ("binary", "string"), "family": ("string",)}
     wanted |= dict.fromkeys(("qualifier", "value"), ("binary", "string"))
     for name, kinds in wanted.items():
@@ -120,9 +133,12 @@ def cell_columns(schema: Schema, types: Mapping[str, str], row: str = ROW) -> Lo
             )
     timestamp = "timestamp" if "timestamp" in types else None
     _check_special(types, (row,), timestamp, None)
+    op = "op" if "op" in types else None
+    if op is not None and types[op] not in OPS:
+        raise InvalidArgument(f"column 'op' is {types[op]}: an op of cells is {', '.join(OPS)}")
     if not _is_bytes(schema, (row,), types):
         raise InvalidArgument(f"column {row!r} of cells holds encoded keys: cast it to binary")
-    return LoadColumns((row,), True, {}, timestamp, None, cells=True)
+    return LoadColumns((row,), True, {}, timestamp, op, cells=True)
 
 
 def _check_special(

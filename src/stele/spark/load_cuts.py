@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from stele.client.backend import TableBackend
 from stele.client.table import Table
+from stele.errors import InvalidArgument
 from stele.spark.load_columns import quoted
 from stele.spark.load_routing import Sample, Sampler, even_cuts, new_tablets, wanted_parts
 from stele.spark.row_sorter import ROW
@@ -31,6 +32,13 @@ class Cuts:
 
     rows: tuple[bytes, ...]
     count: int | None = None
+
+
+def check_splits(splits: object) -> None:
+    """Refuse what is no list of keys; text would be one of single letters."""
+    is_list = isinstance(splits, Sequence) and not isinstance(splits, str | bytes | bytearray)
+    if splits != "auto" and not is_list:
+        raise InvalidArgument(f"splits is 'auto' or a list of keys, not {splits!r:.80}")
 
 
 def find_cuts(frame: Any, handle: Table, splits: Splits, workers: int) -> Cuts:

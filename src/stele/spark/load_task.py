@@ -32,9 +32,9 @@ from stele.spark.load_cells import (
     OP,
     TIMESTAMP,
     group_cells,
-    lines_as_cells,
     with_unsigned,
 )
+from stele.spark.load_lines import lines_as_cells
 from stele.spark.load_rows import NotPlain, PlainRows
 from stele.spark.row_sorter import MEMORY_BYTES_MAX, ROW, RowSorter
 from stele.spark.world import files_at

@@ -16,16 +16,17 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from stele.client.table import Table
 from stele.env.failpoints import declare, failpoint
 from stele.errors import InvalidArgument
 from stele.model.arrow_input import NullRule, encoded_rows
 from stele.model.durations import parse_duration
 from stele.model.schema import Schema
 from stele.model.schema_json import schema_from_json, schema_to_json
+from stele.spark.cells_form import check_cells
+from stele.spark.frames import column_types
 from stele.spark.jobs import begun_job
 from stele.spark.load_columns import LoadColumns, cell_columns, load_columns, quoted
-from stele.spark.load_cuts import Splits, find_cuts
+from stele.spark.load_cuts import Splits, check_splits, find_cuts
 from stele.spark.load_progress import Show, Watch, chosen_show, row_counter
 from stele.spark.load_routing import part_number
 from stele.spark.load_task import MANIFEST, LoadTask, run_load
@@ -35,7 +36,8 @@ from stele.spark.shapes import Shape
 from stele.spark.spark_types import spark_schema
 from stele.spark.world import CLOCK
 from stele.storage.fragment_format import FragmentInfo
-from stele.storage.import_files import ImportTicket, decode_files
+from stele.storage.import_columns import ImportColumns
+from stele.storage.import_files import ImportTicket, check_job, decode_files
 
 AFTER_BEGIN = declare("spark.load.after_begin")
 AFTER_TASKS = declare("spark.load.after_tasks")
@@ -85,29 +87,29 @@ def bulk_load(
     ``'delete'``, which erases the row. ``nulls`` says what a null means: nothing (``skip``), or
     that the column is erased (``delete``). A map from qualifiers to values, named as a family, is
     all cells of that family. With ``shape="cells"`` each line is a cell, in the columns that
-    ``ss.read`` of that shape gives. Two loads with one ``job_id`` are one. ``progress``
-    shows a bar, by default on a terminal and in a notebook; a function is called with a
-    :class:`LoadProgress` instead.
+    ``ss.read`` of that shape gives, and perhaps ``op`` (``put``, ``delete`` or an erasure by its
+    name); none of the arguments above concerns them. Two loads with one ``job_id`` are one.
+    ``progress`` shows a bar, by default on a terminal and in a notebook; a function is called with
+    a :class:`LoadProgress` instead.
     """
-    if nulls not in ("skip", "delete"):
-        raise InvalidArgument(f"nulls is 'skip' or 'delete', not {nulls!r}")
-    if not hasattr(df, "repartitionById"):
-        raise InvalidArgument("bulk loads need Spark 4.1 or newer: pip install -U 'steledb[spark]'")
-    if shape not in ("rows", "cells"):
-        raise InvalidArgument(f"shape is 'rows' or 'cells', not {shape!r:.80}")
+    types = column_types(df)
+    _check(df, nulls, shape)
+    job = uuid.uuid4().hex if job_id is None else check_job(job_id)
+    check_splits(splits)
     ttl_us = parse_duration(ttl, "ttl")
     show = chosen_show(progress)
     started = CLOCK.monotonic_us()
     with opened(table) as (handle, _):
-        schema = handle.schema
-        types = dict(df.dtypes)
+        schema = handle.schema  # of the whole job, whatever becomes of the table's
         if shape == "cells":
+            meant = None if nulls == "skip" else nulls
+            check_cells(types, row=row, family=family, timestamp=timestamp, op=op, nulls=meant)
             columns = cell_columns(schema, types)
         else:
             columns = load_columns(
                 schema, types, row=row, family=family, timestamp=timestamp, op=op
             )
-        with begun_job(handle, job_id or uuid.uuid4().hex, ttl_us) as ticket:
+        with begun_job(handle, job, ttl_us) as ticket:
             if ticket.txn is not None:
                 return Report(ticket.job, ticket.txn, done_before=True)
             failpoint(AFTER_BEGIN)
@@ -116,16 +118,30 @@ def bulk_load(
                 frame = _canonical(df, schema, columns)
                 cuts = find_cuts(frame, handle, splits, parallelism(spark))
                 watch.loading(cuts.count)
-                task = _task(handle, ticket, columns, nulls)
+                task = _task(handle.name, schema, ticket, columns, nulls)
                 lines = _run(frame, columns, cuts.rows, task, counter)
                 failpoint(AFTER_TASKS)
                 watch.publishing()
                 files = [info for line in lines for info in decode_files(bytes(line["files"]))]
-                txn = handle.core.backend.commit_import(ticket.job, ticket.token, files)
+                txn = handle.core.backend.commit_import(
+                    ticket.job,
+                    ticket.token,
+                    files,
+                    columns=ImportColumns.of(schema, columns.written),
+                )
                 failpoint(AFTER_COMMIT)
                 watch.done()
     seconds = (CLOCK.monotonic_us() - started) / 1e6
     return _report(ticket, txn, lines, files, seconds)
+
+
+def _check(df: Any, nulls: str, shape: str) -> None:
+    if nulls not in ("skip", "delete"):
+        raise InvalidArgument(f"nulls is 'skip' or 'delete', not {nulls!r}")
+    if not hasattr(df, "repartitionById"):
+        raise InvalidArgument("bulk loads need Spark 4.1 or newer: pip install -U 'steledb[spark]'")
+    if shape not in ("rows", "cells"):
+        raise InvalidArgument(f"shape is 'rows' or 'cells', not {shape!r:.80}")
 
 
 def _report(
@@ -152,12 +168,14 @@ def read_files(spark: Any, path: str, kind: str, options: Mapping[str, str]) -> 
         raise InvalidArgument(f"Spark cannot read {path!r} as {kind}: {error}") from error
 
 
-def _task(handle: Table, ticket: ImportTicket, columns: LoadColumns, nulls: NullRule) -> bytes:
+def _task(
+    table: str, schema: Schema, ticket: ImportTicket, columns: LoadColumns, nulls: NullRule
+) -> bytes:
     return msgspec.msgpack.encode(
         LoadTask(
             ticket=ticket,
-            table=handle.name,
-            schema_json=schema_to_json(handle.schema).decode(),
+            table=table,
+            schema_json=schema_to_json(schema).decode(),
             nulls=nulls,
             keys_are_encoded=not columns.key_is_bytes,
             cells=columns.cells,

@@ -7,7 +7,7 @@ nobody asks for a job that has a random name.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -17,7 +17,6 @@ from stele.client.table import Table
 from stele.env.failpoints import declare, failpoint
 from stele.errors import Conflict, SteleError
 from stele.model.numbered_writes import NumberedWrite
-from stele.model.schema import Schema
 from stele.spark.erasures import LINES
 from stele.spark.write_mutations import sorted_mutations
 from stele.spark.write_task import WriteTask, WrittenPart, write_files
@@ -53,9 +52,9 @@ def commit_parts(
 ) -> Committed:
     """Make what tasks have answered part of the table, at one txn; again: nothing more happens."""
     failpoint(AFTER_TASKS)
-    _check_same(handle, task)
     batches = [batch for part in parts if (batch := part.mutations) is not None]
     files = [info for part in parts for info in part.files]
+    _check_same(handle, task, _families(batches, files))
     small = sum(batch.nbytes for batch in batches) <= mutation_bytes_max
     if files or task.replaces or not small:
         if batches:
@@ -86,7 +85,7 @@ def _commit_files(
 ) -> int:
     ticket = task.ticket
     return handle.core.backend.commit_import(
-        ticket.job, ticket.token, files, write, replaces=task.replaces
+        ticket.job, ticket.token, files, write, replaces=task.replaces, columns=task.columns
     )
 
 
@@ -104,25 +103,19 @@ def _commit_mutations(
     return core.start(batch, deadline).wait(deadline.remaining_us())
 
 
-def _check_same(handle: Table, task: WriteTask) -> None:
+def _families(batches: Iterable[pa.RecordBatch], files: Iterable[FragmentInfo]) -> set[str]:
+    """The families that a write has cells of."""
+    found = {name for info in files for name in info.summary.families}
+    for batch in batches:
+        found.update(batch.column("family").dictionary.to_pylist())
+    return found
+
+
+def _check_same(handle: Table, task: WriteTask, families: Collection[str]) -> None:
     """Refuse what was made for another table, or for types that columns no longer have."""
     if handle.id != task.ticket.table:
         raise Conflict(
             f"table {handle.name!r} was dropped and made anew while the job ran: nothing was "
             f"written; run it again"
         )
-    before, now = task.schema, handle.schema
-    if before.version == now.version:
-        return
-    for column, _ in task.form.data:
-        if _type(before, column) != _type(now, column):
-            raise Conflict(
-                f"table {handle.name!r} was altered while the job ran: column {column!r} was "
-                f"{_type(before, column)} and is {_type(now, column)}; nothing was written, run "
-                f"it again"
-            )
-
-
-def _type(schema: Schema, column: str) -> str:
-    typed = schema.typed_column(column)
-    return "not declared" if typed is None else typed.type.name
+    task.columns.check(handle.schema, handle.name, families)

@@ -15,19 +15,16 @@ import pyarrow as pa
 from stele.client.encoder import Columns, Encoder
 from stele.errors import InvalidArgument, InvalidCells
 from stele.model.arrow_input import CELL_COLUMNS, NullRule, key_columns
+from stele.model.columns import Column
 from stele.model.mutations import MutationBatch
 from stele.model.schema import Schema
+from stele.spark.cells_form import check_cells
 from stele.spark.erasures import ErasedPart
 from stele.spark.load_columns import load_columns
 
 FormKind = Literal["rows", "cells", "deletes"]
 FORMS = ("rows", "cells")
 """What a user may call the shape of a DataFrame."""
-
-CELL_EXTRAS = ("timestamp", "op", "txn")
-"""What lines of cells may have besides; a ``txn`` is ignored, they get a new one."""
-
-ROWS_ONLY = ("row", "family", "timestamp", "op")
 
 
 class WriteForm(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,6 +40,13 @@ class WriteForm(msgspec.Struct, frozen=True, kw_only=True):
     op: str | None = None
     nulls: NullRule = "skip"
     erased: tuple[ErasedPart, ...] = ()
+
+    @property
+    def written(self) -> tuple[Column, ...] | None:
+        """The columns that get values; ``None`` if only the lines say which."""
+        if self.kind == "cells" or self.maps:
+            return None
+        return tuple(Column.parse(column) for column, _ in self.data)
 
 
 def write_form(
@@ -65,8 +69,9 @@ def write_form(
     if nulls not in ("skip", "delete"):
         raise InvalidArgument(f"nulls is 'skip' or 'delete', not {nulls!r:.80}")
     if (shape or _usual_shape(types)) == "cells":
-        given = dict(zip(ROWS_ONLY, (row, family, timestamp, op), strict=True))
-        return _cells_form(types, given)
+        meant = None if nulls == "skip" else nulls
+        check_cells(types, row=row, family=family, timestamp=timestamp, op=op, nulls=meant)
+        return _cells_form(types)
     found = load_columns(schema, types, row=row, family=family, timestamp=timestamp, op=op)
     return WriteForm(
         kind="rows",
@@ -83,20 +88,7 @@ def _usual_shape(types: Mapping[str, str]) -> str:
     return "cells" if set(CELL_COLUMNS) <= set(types) else "rows"
 
 
-def _cells_form(types: Mapping[str, str], rows_only: Mapping[str, object]) -> WriteForm:
-    for name, value in rows_only.items():
-        if value is not None:
-            raise InvalidArgument(
-                f"{name} says what a column of wide rows is; these lines are cells. Give "
-                f"shape='rows' if they are not"
-            )
-    wrong = [name for name in types if name not in (*CELL_COLUMNS, *CELL_EXTRAS)]
-    wrong = wrong or [name for name in CELL_COLUMNS if name not in types]
-    if wrong:
-        raise InvalidArgument(
-            f"cells have the columns {', '.join(CELL_COLUMNS)}, and may have timestamp and op; "
-            f"{wrong[0]!r} is {'not one of them' if wrong[0] in types else 'missing'}"
-        )
+def _cells_form(types: Mapping[str, str]) -> WriteForm:
     return WriteForm(
         kind="cells",
         key=("row",),

@@ -19,7 +19,7 @@ from stele.model.arrow_input import (
 from stele.model.cells import Op
 from stele.model.schema import Schema
 from stele.spark.erasures import LINES, WHOLE_ROW, each_once, erasures
-from stele.spark.load_cells import ENTRIES, FAMILY_MAP, map_cells, with_unsigned
+from stele.spark.load_cells import ENTRIES, FAMILY_MAP, advised, map_cells, with_unsigned
 from stele.spark.write_form import WriteForm, refused
 
 PUT, DELETE = "put", "delete"
@@ -74,7 +74,8 @@ def _puts(schema: Schema, form: WriteForm, lines: pa.RecordBatch) -> pa.Table:
     parts = [from_cells_table(map_cells(lines, name)) for name in maps]
     if form.data:
         wide = lines.drop_columns(maps)
-        parts.append(from_wide_table(schema, wide, row=_ROW, nulls=form.nulls))
+        with advised():
+            parts.append(from_wide_table(schema, wide, row=_ROW, nulls=form.nulls))
     return pa.concat_tables([LINES.empty_table(), *map(_plain, parts)])
 
 
@@ -90,7 +91,7 @@ def _cell_lines(schema: Schema, form: WriteForm, batch: pa.RecordBatch) -> pa.Ta
             column = columns[name]
             nothing = pa.scalar(b"").cast(column.type)
             columns[name] = pc.if_else(is_put, column, pc.fill_null(column, nothing))
-    return _plain(from_cells_table(pa.table({_ROW: rows, **columns})))
+    return _plain(sorted_mutations(pa.table({_ROW: rows, **columns})))
 
 
 def _ops(given: pa.Array, words: dict[str, Op], rows: pa.Array) -> pa.Array:
@@ -117,14 +118,10 @@ def _plain(mutations: pa.RecordBatch) -> pa.Table:
 
 def sorted_mutations(lines: pa.Table) -> pa.RecordBatch:
     """One sorted ``MUTATIONS`` batch; the same erasure twice is one, the same cell is refused."""
-    erases = pc.not_equal(lines.column("op"), int(Op.PUT))
-    if pc.any(erases).as_py():
-        once = each_once(lines.filter(erases))
-        lines = pa.concat_tables([once, lines.filter(pc.invert(erases))])
-    try:
+    if "op" in lines.schema.names:
+        erases = pc.not_equal(lines.column("op"), int(Op.PUT))
+        if pc.any(erases).as_py():
+            once = each_once(lines.filter(erases))
+            lines = pa.concat_tables([once, lines.filter(pc.invert(erases))])
+    with advised():
         return from_cells_table(lines)
-    except InvalidCells as error:
-        raise InvalidCells(
-            f"{error}: nobody knows which of two lines of one write is the later; drop one, or "
-            f"give each a timestamp"
-        ) from error

@@ -105,6 +105,12 @@ class WriteOptions:
 
 def app_write(app_id: str, version: int | str) -> NumberedWrite:
     """The write of a program that names and numbers its writes itself."""
+    named: object = app_id
+    if not isinstance(named, str) or not named:
+        raise InvalidArgument(
+            f"an app id is a text of at least one letter, which tells one program's writes from "
+            f"another's, not {app_id!r:.80}"
+        )
     try:
         number = int(version)
     except (TypeError, ValueError):

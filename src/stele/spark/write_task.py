@@ -34,6 +34,7 @@ from stele.storage.compaction_merge import only_columns
 from stele.storage.fragment_columns_writer import write_typed_fragment
 from stele.storage.fragment_format import FragmentInfo
 from stele.storage.fragment_options import FragmentOptions
+from stele.storage.import_columns import ImportColumns
 from stele.storage.import_files import (
     FileList,
     ImportTicket,
@@ -68,6 +69,11 @@ class WriteTask(msgspec.Struct, frozen=True, kw_only=True):
     def schema(self) -> Schema:
         """The schema of the table when the write began."""
         return schema_from_json(self.schema_json.encode())
+
+    @property
+    def columns(self) -> ImportColumns:
+        """What the write was made for."""
+        return ImportColumns.of(self.schema, self.form.written)
 
 
 class WrittenPart(msgspec.Struct, frozen=True, kw_only=True):

@@ -20,6 +20,7 @@ from stele.model.arrow_input import NullRule
 from stele.model.durations import parse_duration
 from stele.model.numbered_writes import NumberedWrite
 from stele.model.schema_json import schema_to_json
+from stele.spark.frames import column_types
 from stele.spark.jobs import begun_job
 from stele.spark.loading import TTL_DEFAULT, Report
 from stele.spark.reading import TableLike, opened
@@ -59,13 +60,14 @@ def write(
     the table: nobody ever sees neither the old rows nor the new ones, nor both. Small writes go
     into the log, large ones become files; ``ss.bulk_load`` is quicker for very large ones.
     """
+    types = column_types(df)
     numbered = numbered_write(app_id, version)
     if shape not in (None, *FORMS):
         raise InvalidArgument(f"shape is one of {', '.join(FORMS)}; not {shape!r:.80}")
     with opened(table) as (handle, _):
         form = write_form(
             handle.schema,
-            dict(df.dtypes),
+            types,
             shape=shape,
             row=row,
             family=family,

@@ -44,7 +44,9 @@ class ImportTicket(msgspec.Struct, frozen=True, kw_only=True):
 
 def check_job(job: str) -> str:
     """A name that a job may have."""
-    if not job or len(job.encode()) > JOB_BYTES_MAX or not job.isprintable():
+    given: object = job
+    is_text = isinstance(given, str) and given.isprintable()
+    if not is_text or not 1 <= len(job.encode()) <= JOB_BYTES_MAX:
         raise InvalidArgument(
             f"{job!r:.80} is not the name of a job: 1 to {JOB_BYTES_MAX} printable bytes"
         )

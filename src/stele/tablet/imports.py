@@ -31,6 +31,7 @@ from stele.model.cells import ROW_ERASURE_FAMILY
 from stele.model.operations import OperationKind
 from stele.model.ranges import EVERYTHING
 from stele.storage.fragment_format import FragmentInfo
+from stele.storage.import_columns import ImportColumns
 from stele.storage.import_files import RESTORE_JOB, ImportTicket, check_job, token_of
 from stele.storage.references import IMPORT_TXN, Reference, References
 from stele.tablet.changes import EndImport, PrepareImport, into_groups, without_import
@@ -130,10 +131,12 @@ class Imports:
         more: References = (),
         *,
         replaces: bool = False,
+        columns: ImportColumns | None = None,
     ) -> int:
         """Prepare, decide and show; the txn. ``more`` are files of ours that go with it.
 
-        If it ``replaces``, all that is in other files goes when it is shown.
+        If it ``replaces``, all that is in other files goes when it is shown. ``columns`` are those
+        that the files were made for.
         """
         held = self._held(state, job, token)
         if held.state is JobState.ABORTED:
@@ -146,7 +149,7 @@ class Imports:
                 bytes_in=sum(info.total_bytes for info in files),
                 cells=sum(info.summary.cells for info in files),
             )
-            references = (*self._checked(state, token, files), *more)
+            references = (*self._checked(state, token, files, columns), *more)
             self._engine.change_and_wait(state, PrepareImport(job, references))
             failpoint(AFTER_PREPARE)
             held = self._decide(state, job, token, replaces)
@@ -163,7 +166,13 @@ class Imports:
             f"written; run it again, with a longer lease"
         )
 
-    def _checked(self, state: TableState, token: str, files: Sequence[FragmentInfo]) -> References:
+    def _checked(
+        self,
+        state: TableState,
+        token: str,
+        files: Sequence[FragmentInfo],
+        columns: ImportColumns | None,
+    ) -> References:
         """References of files that fit the table, each with the columns of one group."""
         schema = state.layout.schema
         for info in files:
@@ -180,6 +189,9 @@ class Imports:
                         f"{state.name!r}: it was altered while the job ran"
                     )
                 state.layout.families[family]  # the table can have so many
+        if columns is not None:
+            families = {family for info in files for family in info.summary.families}
+            columns.check(schema, state.name, families)
         groups = {group.name: schema.column_set(group) for group in schema.groups}
         return into_groups(tuple(Reference(info) for info in files), groups)
 

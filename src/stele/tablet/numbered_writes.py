@@ -35,6 +35,7 @@ from stele.model.numbered_writes import (
 from stele.model.validation import validate_mutations
 from stele.storage.fragment_format import FragmentInfo
 from stele.storage.group_merge import fragment_options
+from stele.storage.import_columns import ImportColumns
 from stele.storage.references import Reference, References
 from stele.tablet.engine import Engine
 from stele.tablet.import_gate import await_import
@@ -95,6 +96,7 @@ class NumberedWrites:
         write: NumberedWrite,
         *,
         replaces: bool = False,
+        columns: ImportColumns | None = None,
     ) -> int:
         """Commit an import, unless the write was done; the txn. The job is over in both cases.
 
@@ -102,7 +104,15 @@ class NumberedWrites:
         """
         with self._first_time(state, write) as known:
             if known is None:
-                commit = partial(self._imports.commit, state, job, token, files, replaces=replaces)
+                commit = partial(
+                    self._imports.commit,
+                    state,
+                    job,
+                    token,
+                    files,
+                    replaces=replaces,
+                    columns=columns,
+                )
                 txn = self._traced(state, write, commit)
             else:
                 txn = known

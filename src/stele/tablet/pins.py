@@ -135,7 +135,11 @@ class Pins:
                 created_us=now_us,
                 expires_us=now_us + ttl_us,
             )
-            self._coordination.grant_lease(lease)
+            try:
+                self._coordination.grant_lease(lease)
+            except SnapshotTooOld:  # in the words of the lease; here the table's name is known
+                check_readable(state.name, first_txn, self.history_of(state))
+                raise
         failpoint(AFTER_LEASE)
         try:
             return self._resolve(state, lease, txn, blocks)

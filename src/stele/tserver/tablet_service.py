@@ -22,6 +22,7 @@ from stele.protocol.table_compactions import (
 from stele.protocol.table_mutations import decode_attachment
 from stele.rpc.service import Binding, Context
 from stele.storage.compaction_work import UnitOutcome, decode_compacted, encode_work
+from stele.storage.import_columns import decode_columns
 from stele.storage.import_files import decode_files
 from stele.storage.read_plan import encode_plan
 from stele.tserver.deadlines import left_us
@@ -204,7 +205,12 @@ class TabletMethods:
             write = None if writer is None else NumberedWrite(writer, number)
             files = decode_files(request.files)
             return table.commit_import(
-                request.job, request.token, files, write, replaces=request.replaces
+                request.job,
+                request.token,
+                files,
+                write,
+                replaces=request.replaces,
+                columns=decode_columns(request.columns) if request.columns else None,
             )
 
         return protocol.Txn(await self._on_table(request.table, commit))

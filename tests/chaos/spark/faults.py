@@ -11,7 +11,14 @@ from contextlib import contextmanager, suppress
 
 import stele
 from stele.env.failpoints import SimulatedCrash, armed, fail
-from stele.errors import Conflict, InvalidArgument, NotFound, OutOfSpace, SteleError
+from stele.errors import (
+    Conflict,
+    InvalidArgument,
+    NotFound,
+    OutOfSpace,
+    SteleError,
+    TableNotFound,
+)
 from tests.chaos.spark.load_world import LoadWorld, RowsWorld
 from tests.chaos.spark.worker_faults import WorkerFault, arm_workers
 from tests.chaos.spark.worlds import Done, TableWorld, World
@@ -197,8 +204,9 @@ def truncated(world: RowsWorld) -> None:
 def dropped(world: TableWorld) -> None:
     """The table is dropped in mid-job, and comes back as it was."""
     found = _between(world, lambda: world.db.drop_table("t"), "drop")
-    assert isinstance(found, SteleError), found
-    assert "t" in str(found)
+    assert isinstance(found, TableNotFound), found
+    assert str(found).startswith("table 't' was dropped, and job "), found
+    assert "undrop_table" in str(found), found
     world.table = world.db.undrop_table("t")
     world.check(happened=False)
     world.finish()

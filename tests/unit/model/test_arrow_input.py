@@ -208,7 +208,7 @@ def test_near_types_are_cast_and_others_refused() -> None:
         ({"row": ["a"], "x": ["v"]}, "no colon"),
         ({"row": ["a"], "f:x": [1]}, "int64 is not declared"),
         ({"row": pa.array([None], pa.binary()), "f:x": ["v"]}, "nulls"),
-        ({"row": pa.array([None], pa.utf8()), "f:x": ["v"]}, "nulls"),
+        ({"row": pa.array([None], pa.utf8()), "f:x": ["v"]}, "nulls in 1 lines, and every row"),
         ({"row": [b""], "f:x": ["v"]}, "at least one byte"),
         ({"row": [""], "f:x": ["v"]}, "at least one byte"),
         ({"row": [1], "f:x": ["v"]}, "'row'"),
@@ -233,3 +233,13 @@ def test_bad_wide_arguments() -> None:
         from_wide_table(Schema(key="date"), raw)
     assert from_wide_table(Schema(), pa.table({"row": ["a"]})).num_rows == 0
     assert from_wide_table(Schema(), table.slice(0, 0)).num_rows == 0
+
+
+@pytest.mark.parametrize("kind", ["int64", "string", "binary"])
+def test_a_key_that_is_null_is_named_by_its_column(kind: str) -> None:
+    schema = Schema(key=kind)
+    table = pa.table({"id": pa.array([None], schema.key.parts[0].arrow), "f:x": ["v"]})
+    with pytest.raises(
+        InvalidCells, match="'id' has 1 nulls in 1 lines, and every row needs a key"
+    ):
+        from_wide_table(schema, table, row="id")

@@ -16,7 +16,7 @@ from stele.protocol.tables import FRAME_BYTES_MAX, TABLES
         jobs.PinChanges("t", 3, 5, until=8),
         jobs.PinName("t", "lease", 5),
         jobs.ImportBegun("j", "token", "place", -4, txn=9),
-        jobs.ImportFiles("t", "j", "token", b"files", writer="w", sequence=3),
+        jobs.ImportFiles("t", "j", "token", b"files", writer="w", sequence=3, columns=b"c"),
         jobs.NumberedBatch("t", "w", 1 << 62),
         jobs.LastNumbered(),
     ],

@@ -11,7 +11,7 @@ import pytest
 import stele
 from stele.client.table import Table
 from stele.env.memory import MemoryClock, MemoryTasks
-from stele.errors import SnapshotTooOld
+from stele.errors import Conflict, SnapshotTooOld
 from stele.spark.change_options import ChangeOptions
 from stele.spark.change_stream import IDLE_STEP_US, LOOK_PERIOD_US, ChangeStream
 from stele.spark.change_tasks import make_change_tasks, run_change_task
@@ -212,3 +212,13 @@ def test_a_run_up_to_now_ends(path: str, table: Table) -> None:
     for expected in (txns[0], txns[1], txns[2], txns[2]):
         start = run.stream.next(start, ChangeLimits(mutations=1))
         assert start == expected
+
+
+def test_a_stream_follows_one_table(path: str, table: Table) -> None:
+    run = Run(path)
+    put(table)
+    run.stream.next(0, NO_LIMITS)
+    assert run.stream.table == table.id
+    run.stream.follow(table.id)
+    with pytest.raises(Conflict, match="'t' is another table"):
+        run.stream.follow("t99")

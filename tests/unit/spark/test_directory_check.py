@@ -10,7 +10,7 @@ import pytest
 
 import stele
 from stele.cluster.check import check_directory
-from stele.errors import InvalidArgument, NotFound
+from stele.errors import DirectoryInUse, InvalidArgument, NotFound
 from stele.spark.directory_check import check_database, make_tasks, run_tasks
 from stele.tablet.check.findings import Kind
 
@@ -71,3 +71,13 @@ def test_what_cannot_be_checked_here(tmp_path: Path) -> None:
         check_database(None, "stele://host:1")
     with pytest.raises(NotFound, match="does not see"):
         examined(tmp_path / "missing", ["fragments/x"], [])
+
+
+def test_a_database_that_is_open_is_not_checked(path: Path) -> None:
+    with (
+        stele.open(path),
+        pytest.raises(
+            DirectoryInUse, match=r"a process has .* open.*: close it, .*ss\.check reads"
+        ),
+    ):
+        check_database(None, path)

@@ -75,3 +75,11 @@ def test_cells() -> None:
         "family",
         "CAST(timestamp AS BIGINT) AS timestamp",
     ]
+
+
+def test_columns_that_cells_do_not_have_are_left_for_the_load_to_refuse() -> None:
+    text = StringType()
+    names = dict.fromkeys(("row", "family", "qualifier", "value", "op", "_change_type"), text)
+    made = Imported(SCHEMA, False, "native").cells(fields(**names, txn=LongType()))
+    assert made[-2:] == ["`op`", "`_change_type`"]
+    assert not any("txn" in one for one in made)

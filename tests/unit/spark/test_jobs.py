@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from pyspark.errors import PySparkRuntimeError
+from pyspark.errors import AnalysisException, PySparkRuntimeError
 
 import stele
 from stele.coordination.records import JobState
-from stele.errors import InvalidCells, Unavailable
+from stele.errors import InvalidArgument, InvalidCells, TableNotFound, Unavailable
 from stele.spark.jobs import begun_job, cause, said_by_us, told
 from stele.spark.pinning import KEEPER
 
@@ -55,6 +55,10 @@ def test_our_sentence_comes_out_of_sparks() -> None:
     assert str(found) == "row b'a' is there twice"
     raised = RuntimeError("[USER] stele.errors.InvalidArgument: key is null {} SQLSTATE: P0001")
     assert str(said_by_us(raised)) == "key is null {}"
+    for sentence in ("it is 'put' or 'delete'", 'no column "x"', "the table's"):
+        for quote in ("", "'", '"'):
+            given = RuntimeError(f"failed: {quote}stele.errors.InvalidCells: {sentence}{quote}")
+            assert str(said_by_us(given)) == sentence
     assert said_by_us(RuntimeError("stele.errors.NoSuch: x")) is None
     assert said_by_us(RuntimeError("boom")) is None
     assert said_by_us(Unavailable("ours already")) is None
@@ -72,6 +76,27 @@ def test_what_spark_says_is_one_sentence_of_ours() -> None:
         raise Unavailable("ours already")
     with pytest.raises(ZeroDivisionError), told("nothing is done"):
         raise ZeroDivisionError("a mistake of ours stays one")
+
+
+def test_what_spark_cannot_make_sense_of_will_not_work_the_next_time() -> None:
+    with pytest.raises(InvalidArgument) as found, told("nothing is done"):
+        raise AnalysisException("[AMBIGUOUS_REFERENCE] Reference `x` is ambiguous")
+    assert str(found.value).startswith("nothing is done: Spark cannot make sense of the DataFrame:")
+    assert "Reference `x` is ambiguous" in str(found.value)
+
+
+def test_a_table_that_is_dropped_is_named(tmp_path: Path) -> None:
+    with stele.open(tmp_path / "db") as db:
+        table = db.create_table("people")
+
+        def drop() -> None:
+            with begun_job(table, "j", HOUR_US) as ticket:
+                db.drop_table("people")
+                table.core.backend.commit_import("j", ticket.token, ())
+
+        sentence = r"^table 'people' was dropped, and job 'j' cannot go on: .*undrop_table"
+        with pytest.raises(TableNotFound, match=sentence):
+            drop()
 
 
 def test_the_innermost_cause_is_what_happened() -> None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from stele.errors import InvalidArgument, InvalidCells, LimitExceeded
+from stele.errors import InvalidCells
 from stele.model.cells import Op, batch_to_cells
-from stele.model.groups import Group
 from stele.model.schema import Schema
-from stele.spark.load_cells import group_cells, lines_as_cells, with_unsigned
+from stele.spark.load_cells import advised, group_cells, with_unsigned
 
 SCHEMA = Schema(columns={"info:age": "int64"})
 ROWS = pa.RecordBatch.from_arrays(
@@ -66,29 +65,6 @@ def test_maps_are_the_cells_of_a_family() -> None:
     ]
 
 
-def lines(**changes: pa.Array) -> pa.RecordBatch:
-    columns = {
-        "row": pa.array([b"a", b"a"]),
-        "_family": pa.array(["x", "info"]),
-        "_qualifier": pa.array([b"q", b"age"]),
-        "_value": pa.array([b"1", b"2"]),
-        "_timestamp": pa.array([5, None], pa.int64()),
-    } | changes
-    return pa.record_batch(columns)
-
-
-def test_lines_that_are_cells_go_to_their_groups() -> None:
-    schema = Schema([Group("hot", ["info"]), Group("rest", ["x"])])
-    for group, name, time in zip(schema.groups, (b"age", b"q"), (9, 5), strict=True):
-        (cell,) = batch_to_cells(lines_as_cells(lines(), schema, group, 9))
-        assert (cell.qualifier, cell.timestamp, cell.txn) == (name, time, 0)
-    with pytest.raises(InvalidCells, match="family 'y' of a cell"):
-        lines_as_cells(lines(_family=pa.array(["y", "x"])), schema, schema.groups[0], 9)
-    typed = Schema([Group("all", ["info", "x"])], key="int64")
-    with pytest.raises(InvalidArgument):
-        lines_as_cells(lines(), typed, typed.groups[0], 9)
-
-
 def test_decimals_are_unsigned_numbers_where_those_are_declared() -> None:
     schema = Schema(columns={"f:u": "uint64", "f:d": "decimal(20,0)"})
     decimals = pa.array([(1 << 64) - 1, None], pa.decimal128(20, 0))
@@ -101,15 +77,9 @@ def test_decimals_are_unsigned_numbers_where_those_are_declared() -> None:
         with_unsigned(low, schema)
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"row": pa.array([b"", b"b"])},
-        {"row": pa.array([b"a" * 70_000, b"b"])},
-        {"_qualifier": pa.array([b"q" * 70_000, b"q"])},
-    ],
-)
-def test_cells_that_no_table_takes_are_refused(changes: dict[str, pa.Array]) -> None:
-    given = lines(_family=pa.array(["info", "info"]), **changes)
-    with pytest.raises((InvalidCells, LimitExceeded)):
-        lines_as_cells(given, SCHEMA, SCHEMA.groups[0], 7)
+def test_a_cell_that_is_there_twice_comes_with_advice() -> None:
+    twice = pa.record_batch({"row": [b"a", b"a"], "info:age": pa.array([1, 2], pa.int64())})
+    with pytest.raises(InvalidCells, match=r"'info:age' is there twice: .*dropDuplicates"):
+        group_cells(twice, SCHEMA, "skip", 5)
+    with pytest.raises(InvalidCells, match=r"^something else$"), advised():
+        raise InvalidCells("something else")

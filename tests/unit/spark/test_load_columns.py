@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from stele.errors import InvalidArgument
+from stele.model.columns import Column
 from stele.model.groups import Group
 from stele.model.schema import Schema
 from stele.spark.load_columns import cell_columns, load_columns, quoted
@@ -20,6 +21,7 @@ def test_each_column_has_its_place() -> None:
     assert found.key == ("id",)
     assert found.key_is_bytes
     assert found.data == {"info:age": "info:age", "info:name": "name"}
+    assert found.written == (Column("info", b"age"), Column("info", b"name"))
     assert found.selection("X") == [
         "X AS `row`",
         "`t` AS `_timestamp`",
@@ -82,11 +84,14 @@ CELLS = {"row": "binary", "family": "string", "qualifier": "binary", "value": "s
 
 
 def test_lines_that_are_cells() -> None:
-    found = cell_columns(SCHEMA, CELLS | {"timestamp": "bigint", "txn": "bigint"})
+    types = CELLS | {"timestamp": "bigint", "txn": "bigint", "op": "string"}
+    found = cell_columns(SCHEMA, types)
     assert found.cells
+    assert found.written is None
     assert found.selection("X") == [
         "X AS `row`",
         "`timestamp` AS `_timestamp`",
+        "`op` AS `_op`",
         "CAST(family AS STRING) AS _family",
         "CAST(qualifier AS BINARY) AS _qualifier",
         "CAST(value AS BINARY) AS _value",
@@ -98,6 +103,8 @@ def test_lines_that_are_cells() -> None:
     [
         (SCHEMA, {"value": "int"}, "a column 'value' of type binary or string"),
         (SCHEMA, {"timestamp": "string"}, "timestamps are"),
+        (SCHEMA, {"op": "double"}, "column 'op' is double: an op of cells is string, tinyint"),
+        (SCHEMA, {"ops": "string"}, "'ops' is not one of them"),
         (Schema(key="int64"), {"row": "string"}, "encoded keys: cast it to binary"),
     ],
 )

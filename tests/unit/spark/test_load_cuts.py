@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 import stele
-from stele.spark.load_cuts import Cuts, find_cuts, sample_rows
+from stele.errors import InvalidArgument
+from stele.spark.load_cuts import Cuts, check_splits, find_cuts, sample_rows
 
 
 class Rows:
@@ -78,3 +79,11 @@ def test_borders_are_always_cuts(table: stele.Table) -> None:
     cuts = find_cuts(Rows(10_000), table, "auto", 4)
     assert b"005000" in cuts.rows
     assert len(table.tablets()) == 2
+
+
+@pytest.mark.parametrize("given", ["b", b"bc", "", 5, None, {b"a"}])
+def test_splits_that_are_no_list_are_refused(given: Any) -> None:
+    with pytest.raises(InvalidArgument, match="splits is 'auto' or a list of keys, not"):
+        check_splits(given)
+    for fine in ("auto", [], [b"a"], (1, 2)):
+        check_splits(fine)

@@ -15,6 +15,7 @@ class Described:
     """As much of a DataFrame as is looked at first."""
 
     dtypes = (("id", "string"), ("v", "string"))
+    mapInArrow = None  # noqa: N815 -- Spark's name
     repartitionById = None  # noqa: N815 -- Spark's name
 
 
@@ -22,6 +23,7 @@ class Old:
     """A DataFrame of Spark 4.0."""
 
     dtypes = Described.dtypes
+    mapInArrow = None  # noqa: N815 -- Spark's name
 
 
 @pytest.mark.parametrize(
@@ -32,7 +34,14 @@ class Old:
         ({"row": "id", "family": "f", "nulls": "keep"}, "nulls is 'skip' or 'delete'"),
         ({"row": "id", "family": "f", "ttl": "soon"}, "soon"),
         ({"shape": "columns"}, "shape is 'rows' or 'cells'"),
-        ({"shape": "cells"}, "cells have a column 'row' of type binary or string"),
+        ({"shape": "cells"}, "cells have the columns row, .* 'id' is not one of them"),
+        ({"shape": "cells", "op": "op"}, "op says something of wide rows"),
+        ({"shape": "cells", "row": "zzz"}, "row says something of wide rows"),
+        ({"shape": "cells", "nulls": "delete"}, "nulls says something of wide rows"),
+        ({"row": "id", "family": "f", "job_id": ""}, "'' is not the name of a job"),
+        ({"row": "id", "family": "f", "job_id": 5}, "5 is not the name of a job"),
+        ({"row": "id", "family": "f", "splits": "b"}, "'auto' or a list of keys, not 'b'"),
+        ({"row": "id", "family": "f", "splits": b"bc"}, "'auto' or a list of keys, not b'bc'"),
         ({"row": "id", "family": "f", "progress": "yes"}, "progress is True, False or a function"),
     ],
 )

@@ -25,6 +25,8 @@ def table(tmp_path: Path) -> Iterator[stele.Table]:
 class Columns:
     """A DataFrame whose lines nobody may ask for."""
 
+    mapInArrow = None  # noqa: N815 -- Spark's name
+
     def __init__(self, **types: str):
         self.dtypes = list(types.items())
 
@@ -35,6 +37,8 @@ class Columns:
         ({"app_id": "a"}, "app_id and version belong together"),
         ({"version": 1}, "app_id and version belong together"),
         ({"app_id": "a", "version": "x"}, "version of a write is a number"),
+        ({"app_id": "", "version": 1}, "an app id is a text of at least one letter"),
+        ({"app_id": 7, "version": 1}, "an app id is a text of at least one letter, .* not 7"),
         ({"shape": "tall"}, "shape is one of rows, cells"),
         ({"row": "key"}, "no column 'key'; it has id, age"),
         ({"row": "id"}, "says no family"),

@@ -18,10 +18,13 @@ from stele.errors import (
     TableNotFound,
     Unavailable,
 )
+from stele.model.columns import Column
 from stele.model.groups import Group
 from stele.model.predicates import CellSpec
 from stele.model.ranges import RowRange
 from stele.model.schema import Schema
+from stele.model.schema_changes import alter
+from stele.storage.import_columns import ImportColumns
 from stele.tablet.config import TabletConfig
 from stele.tablet.imports import KEPT_US, running_tokens, settled
 from tests.unit.tablet.engine_support import (
@@ -115,6 +118,25 @@ def test_a_job_is_done_once() -> None:
     again = reopened(backend).table("t")
     assert again.begin_import("job", HOUR_US).txn == txn
     assert values(again) == LOADED | {(b"b", "f"): b"imported"}
+
+
+def test_files_that_were_made_for_other_columns_are_refused() -> None:
+    backend, table = new_table(Schema(columns={"f:q": "int32"}))
+    ticket = table.begin_import("job", HOUR_US)
+    made_for = ImportColumns.of(table.schema, [Column("f", b"q")])
+    file = import_file(backend, ticket, [new_cell(b"a", b"\x00\x00\x00\x05")])
+    for columns in ({}, {"f:q": "string"}):
+        backend.alter_table("t", alter(table.schema, Schema(columns=columns)))
+    sentence = "'t' was altered while the job ran: column 'f:q' was int32 and is string; nothing"
+    with pytest.raises(Conflict, match=sentence):
+        table.commit_import("job", ticket.token, [file], columns=made_for)
+    assert values(table) == {}
+    assert config_of(table, b"a").imports == ()
+    again = ImportColumns.of(table.schema, [Column("f", b"q")])
+    more = Schema(columns={"f:q": "string", "f:other": "int64"})
+    backend.alter_table("t", alter(table.schema, more))
+    table.commit_import("job", ticket.token, [file], columns=again)
+    assert len(values(table)) == 1
 
 
 def test_only_the_newest_attempt_may_publish() -> None:

@@ -191,7 +191,8 @@ def test_the_past_is_pinned_as_far_as_history_reaches() -> None:
         table.pin(first, HOUR_US, "mine")
     table.release_pin(plan.lease)
     backend.store.coordination.advance_horizon(table.id, first + 1)
-    with pytest.raises(SnapshotTooOld, match="begins at"):
+    sentence = f"table 't' cannot be read at {first}: its history begins at {first + 1}; read later"
+    with pytest.raises(SnapshotTooOld, match=sentence):
         table.pin(first, HOUR_US)
     table.truncate()
     with pytest.raises(SnapshotTooOld):
