@@ -35,7 +35,7 @@ from stele.storage.references import Reference, References, file_references, res
 from stele.tablet.config import TabletConfig
 from stele.tablet.engine import Engine
 from stele.tablet.fragment_store import FragmentStore, PendingFiles
-from stele.tablet.horizon import check_floor
+from stele.tablet.horizon import check_floor, check_readable
 from stele.tablet.import_gate import await_import
 from stele.tablet.table_state import TableState
 from stele.tablet.tablet_sizes import row_samples
@@ -138,7 +138,7 @@ class Pins:
             try:
                 self._coordination.grant_lease(lease)
             except SnapshotTooOld:  # in the words of the lease; here the table's name is known
-                check_readable(state.name, first_txn, self.history_of(state))
+                check_readable(state.name, first_txn, self._coordination.horizon(state.id))
                 raise
         failpoint(AFTER_LEASE)
         try:
