@@ -19,6 +19,7 @@ from stele.model.predicates import CellSpec, ReadSpec, ScanSpec
 from stele.model.ranges import EVERYTHING, RowRange, check_row
 from stele.model.row import RowCells
 from stele.model.schema import Schema
+from stele.storage.admission_line import AdmissionTicket
 from stele.storage.compaction_work import CompactedUnit, CompactionWork, UnitOutcome
 from stele.storage.fragment_format import FragmentInfo
 from stele.storage.import_files import ImportTicket
@@ -94,13 +95,17 @@ class EmbeddedTable:
         max_txn: int | None = None,
         identity: tuple[bytes, int] | None = None,
         is_first: bool = False,
+        ticket: AdmissionTicket | None = None,
     ) -> PendingCommit | KnownCommit:
         self._backend.check_open()
         apply = self._engine.apply
         if not is_main_thread():
-            return apply(self._state.id, mutations, max_txn, identity, is_first)
+            return apply(self._state.id, mutations, max_txn, identity, is_first, ticket)
         with Uninterrupted():  # a commit is in memory and in the log's queue, or in neither
-            return apply(self._state.id, mutations, max_txn, identity, is_first)
+            return apply(self._state.id, mutations, max_txn, identity, is_first, ticket)
+
+    def admission_ticket(self, timeout_us: int) -> AdmissionTicket:
+        return self._engine.admissions.ticket(timeout_us)
 
     def read_row(
         self, row: bytes, spec: CellSpec, visibility: Visibility = Visibility.DURABLE
@@ -355,9 +360,15 @@ class EmbeddedTable:
         self._backend.check_open()
         self._backend.pins.release(self.id, lease)
 
-    def apply_numbered(self, write: NumberedWrite, mutations: pa.RecordBatch) -> int:
+    def apply_numbered(
+        self,
+        write: NumberedWrite,
+        mutations: pa.RecordBatch,
+        *,
+        ticket: AdmissionTicket | None = None,
+    ) -> int:
         self._backend.check_open()
-        return self._backend.numbered.apply(self._state, write, mutations)
+        return self._backend.numbered.apply(self._state, write, mutations, ticket)
 
     def last_numbered(self, writer: str) -> LastWrite | None:
         self._backend.check_open()

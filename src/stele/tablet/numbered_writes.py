@@ -33,6 +33,7 @@ from stele.model.numbered_writes import (
     writer_row,
 )
 from stele.model.validation import validate_mutations
+from stele.storage.admission_line import AdmissionTicket
 from stele.storage.fragment_format import FragmentInfo
 from stele.storage.group_merge import fragment_options
 from stele.storage.references import Reference, References
@@ -70,10 +71,17 @@ class NumberedWrites:
             if self._engine.failure is not None:
                 raise self._engine.failure
 
-    def apply(self, state: TableState, write: NumberedWrite, mutations: pa.RecordBatch) -> int:
+    def apply(
+        self,
+        state: TableState,
+        write: NumberedWrite,
+        mutations: pa.RecordBatch,
+        ticket: AdmissionTicket | None = None,
+    ) -> int:
         """Commit mutations, of any tablets, in one commit of the log, unless it was done; the txn.
 
-        No mutations are a write too: it is remembered that it was made.
+        No mutations are a write too: it is remembered that it was made. A ``ticket`` is one of
+        the engine: whoever waits with it does so without keeping other writers out.
         """
         with self._first_time(state, write) as known:
             if known is not None:
@@ -82,7 +90,7 @@ class NumberedWrites:
                 validate_mutations(mutations, state.layout.schema, order_check=first_disorder)
             record = writer_record(write, self._now_us())
             traced = insert_record(mutations, record)
-            txn = self._engine.apply(state.id, traced, trusted=True).wait()
+            txn = self._engine.apply(state.id, traced, ticket=ticket, trusted=True).wait()
             failpoint(AFTER_APPLY)
             return txn
 
