@@ -114,15 +114,16 @@ class AdmissionLine:
             raise copy(self._error) from self._error
         if ticket in self._turns or self.budget.has_room(size):
             return
+        refusal = Throttled(self._reason(size))
         if ticket is not None and not ticket.stands and not ticket.released:
             ticket.size = size
             ticket.stands = True
             self.budget.ask(ticket)
-        raise Throttled(self._reason(size))
+        raise refusal
 
     def _reason(self, size: int) -> str:
         budget = self.budget
-        others = f", and {budget.waiting} requests wait already" if budget.waiting else ""
+        others = ", and others wait already" if budget.waiting else ""
         return (
             f"{budget.held_bytes} bytes are in memory and not flushed yet{others}; with {size} "
             f"more the budget of {budget.limit_bytes} bytes would be exceeded"
