@@ -75,10 +75,12 @@ class MemoryPressure:
         """Somebody is refused: if no room is being made, something has to go, however small.
 
         A flush may have failed, or been put off, and no commit comes now that would start another.
+        Nor does anybody write the log, if those whose commits are queued wait for room now.
         """
         if not self._makes_room():
             self._pressed = True
             self._flush_when_durable()
+            self._engine.log.start()
 
     def _makes_room(self) -> bool:
         return any(state.flushing or self._is_behind(state) for state in self._engine.tables())

@@ -158,6 +158,24 @@ def test_a_batch_waits_like_a_put(tmp_path: Path) -> None:
         assert table.get(b"batched") is not None
 
 
+def test_batches_that_fill_memory_faster_than_they_are_waited_for_end(tmp_path: Path) -> None:
+    limits = stele.FlushLimits(memory_bytes=1 << 20, budget_bytes=4 << 20)
+    with stele.open(tmp_path / "db", stele.EngineOptions(flush=limits)) as db:
+        table = db.create_table("t")
+
+        def write(writer: int) -> None:
+            with table.batch() as batch:
+                for number in range(4_000):
+                    batch.put(b"%d-%d" % (writer, number), SMALL)
+
+        threads = [threading.Thread(target=write, args=(writer,)) for writer in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert table.scan().count() == 12_000
+
+
 def test_closing_ends_all_waiting(tmp_path: Path) -> None:
     with full(tmp_path) as (db, table, line):
         waiting = [Writer(table, b"%d" % number, SMALL) for number in range(3)]

@@ -62,6 +62,16 @@ def test_an_oversized_request_makes_everything_go_and_passes() -> None:
     backend.close()
 
 
+def test_what_nobody_waits_for_is_written_and_flushed_for_those_who_wait() -> None:
+    backend, small, large = two_tables(MemoryFileSystem())
+    small.apply(cells(10))
+    assert backend.store.user.durable_txn < backend.store.user.committed_txn
+    ticket = refused(large, 400_000)
+    assert ticket.wait(0)
+    ticket.leave()
+    backend.close()
+
+
 def test_a_flush_that_fails_is_tried_again_while_somebody_waits() -> None:
     files = MemoryFileSystem()
     backend, small, large = two_tables(files)
