@@ -35,6 +35,7 @@ from stele.model.predicates import CellSpec, ReadSpec, ScanSpec
 from stele.model.ranges import EVERYTHING, RowRange, check_row
 from stele.model.schema import Schema
 from stele.model.validation import validate_mutations
+from stele.storage.admission_line import AdmissionTicket
 from stele.storage.compaction_work import CompactedUnit, CompactionWork, UnitOutcome
 from stele.storage.fragment_format import FragmentInfo
 from stele.storage.import_columns import ImportColumns
@@ -128,6 +129,7 @@ class ModelTable:
         max_txn: int | None = None,
         identity: tuple[bytes, int] | None = None,
         is_first: bool = False,
+        ticket: AdmissionTicket | None = None,
     ) -> Done:
         self.check()
         batch = mutations.to_arrow() if isinstance(mutations, MutationBatch) else mutations
@@ -147,6 +149,9 @@ class ModelTable:
         if identity is not None:
             self.requests[min(rows), identity[0]] = (identity[1], txn)
         return Done(txn)
+
+    def admission_ticket(self, timeout_us: int) -> None:
+        assert timeout_us >= 0
 
     def read_row(
         self, row: bytes, spec: CellSpec, visibility: Visibility = Visibility.DURABLE
@@ -273,7 +278,13 @@ class ModelTable:
     def forget_import(self, job: str, token: str) -> None:
         """There are none."""
 
-    def apply_numbered(self, write: NumberedWrite, mutations: pa.RecordBatch) -> int:
+    def apply_numbered(
+        self,
+        write: NumberedWrite,
+        mutations: pa.RecordBatch,
+        *,
+        ticket: AdmissionTicket | None = None,
+    ) -> int:
         raise Unavailable(f"the model numbers no writes: {write}, {mutations.num_rows}")
 
     def last_numbered(self, writer: str) -> LastWrite | None:

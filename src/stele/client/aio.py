@@ -13,7 +13,7 @@ from typing import Any, ParamSpec, Self
 
 from stele.client.aio_batch import AsyncBatch
 from stele.client.aio_scan import AsyncScan
-from stele.client.aio_waiting import Workers, durable, insist
+from stele.client.aio_waiting import Workers, durable, insist_in_line
 from stele.client.backend import KEPT_DEFAULT, TableInfo, TabletInfo
 from stele.client.bulk import InputShape
 from stele.client.changes import Changes
@@ -147,7 +147,11 @@ class AsyncTable:
 
     async def _commit(self, request: MutationBatch, timeout: Timeout) -> int:
         deadline = self._core.world.deadline(timeout)
-        pending = await insist(deadline, lambda: self._core.apply(request, deadline))
+        pending = await insist_in_line(
+            deadline,
+            lambda ticket: self._core.apply(request, deadline, ticket=ticket),
+            self._core.backend.admission_ticket,
+        )
         return await durable(pending, deadline)
 
     def batch(self, *, timeout: Timeout = None) -> AsyncBatch:

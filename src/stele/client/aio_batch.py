@@ -6,7 +6,7 @@ from collections import deque
 from contextlib import suppress
 from typing import Self
 
-from stele.client.aio_waiting import durable, insist
+from stele.client.aio_waiting import durable, insist_in_line
 from stele.client.batch import PARTS_IN_FLIGHT_MAX, Part, PartBuffer, naming
 from stele.client.encoder import Columns, Key, Values
 from stele.client.table_core import TableCore
@@ -83,7 +83,11 @@ class AsyncBatch:
             return
         deadline = self._core.world.deadline(self._timeout)
         with naming(lambda: buffer.rows):
-            pending = await insist(deadline, lambda: self._core.apply(buffer.mutations, deadline))
+            pending = await insist_in_line(
+                deadline,
+                lambda ticket: self._core.apply(buffer.mutations, deadline, ticket=ticket),
+                self._core.backend.admission_ticket,
+            )
         self._parts.append(Part(lambda: buffer.rows, pending))
 
     async def _end_one(self) -> None:

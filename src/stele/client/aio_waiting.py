@@ -5,11 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import ParamSpec, TypeVar
 
 from stele.client.backend import Pending
-from stele.client.waiting import RETRIED, US_PER_SECOND, Deadline
+from stele.client.waiting import (
+    RETRIED,
+    US_PER_SECOND,
+    Deadline,
+    NewTicket,
+    Write,
+    is_in_line,
+)
 from stele.errors import DeadlineExceeded, StaleHandle, SteleError
+from stele.storage.admission_line import AdmissionTicket
 
 THREADS_MAX = 16
 """Blocking calls at a time; more coroutines queue. Reads are short, and the machine has no more
@@ -74,3 +83,49 @@ async def insist(deadline: Deadline, call: Callable[[], T]) -> T:
         except RETRIED as error:
             wait_us = deadline.wait_us(error)
         await asyncio.sleep(wait_us / US_PER_SECOND)
+
+
+async def insist_in_line(deadline: Deadline, call: Write[T], new_ticket: NewTicket) -> T:
+    """Make a write that does not block, again while it is refused, standing in line for room."""
+    try:
+        return call(None)
+    except RETRIED as error:
+        refusal = error
+    ticket = new_ticket(deadline.remaining_us())
+    if ticket is None:
+        await asyncio.sleep(deadline.wait_us(refusal) / US_PER_SECOND)
+        return await insist(deadline, lambda: call(None))
+    try:
+        while True:
+            try:
+                return call(ticket)
+            except RETRIED as error:
+                refusal = error
+            if not is_in_line(ticket, refusal):
+                await asyncio.sleep(deadline.wait_us(refusal) / US_PER_SECOND)
+            elif not await its_turn(ticket, deadline.remaining_us()):
+                raise refusal
+    finally:
+        ticket.leave()
+
+
+async def its_turn(ticket: AdmissionTicket, timeout_us: int) -> bool:
+    """Wait until a ticket is decided; False if the time is over first."""
+    loop = asyncio.get_running_loop()
+    decided: asyncio.Future[None] = loop.create_future()
+
+    def in_loop() -> None:
+        if not decided.done():  # else cancelled, or late
+            decided.set_result(None)
+
+    def from_any_thread() -> None:
+        with suppress(RuntimeError):  # the loop is closed, and who waited in it is gone
+            loop.call_soon_threadsafe(in_loop)
+
+    ticket.then(from_any_thread)
+    try:
+        async with asyncio.timeout(timeout_us / US_PER_SECOND):
+            await decided
+    except TimeoutError:
+        return False
+    return True

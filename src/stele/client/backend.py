@@ -24,6 +24,7 @@ from stele.model.predicates import CellSpec, ReadSpec, ScanSpec
 from stele.model.ranges import EVERYTHING, RowRange
 from stele.model.row import RowCells
 from stele.model.schema import Schema
+from stele.storage.admission_line import AdmissionTicket
 from stele.storage.compaction_work import CompactedUnit, CompactionWork, UnitOutcome
 from stele.storage.fragment_format import FragmentInfo
 from stele.storage.import_columns import ImportColumns
@@ -127,6 +128,7 @@ class TableBackend(Protocol):
         max_txn: int | None = None,
         identity: tuple[bytes, int] | None = None,
         is_first: bool = False,
+        ticket: AdmissionTicket | None = None,
     ) -> Pending:
         """Commit a batch, atomically if its rows are in one tablet; else tablet by tablet.
 
@@ -136,8 +138,13 @@ class TableBackend(Protocol):
         A store in another process names its requests itself and takes none. ``is_first``: this one
         was never sent before, so nobody need look for it. It must have ended before it is sent
         again.
-        ``Throttled`` when a budget is full: wait and try again.
+        ``Throttled``, at once, when a budget is full: wait and try again. A ``ticket`` of this
+        table, see :meth:`admission_ticket`, is then in the line for it.
         """
+
+    def admission_ticket(self, timeout_us: int) -> AdmissionTicket | None:
+        """A ticket for one request that was refused, if there is a line: apply it with the ticket,
+        and again when that is decided. Leave the line in the end, whatever happened."""
 
     def read_row(
         self, row: bytes, spec: CellSpec, visibility: Visibility = Visibility.DURABLE
@@ -235,11 +242,17 @@ class TableBackend(Protocol):
     def forget_import(self, job: str, token: str) -> None:
         """Give up an attempt that nobody will ask for again, and forget the job. Idempotent."""
 
-    def apply_numbered(self, write: NumberedWrite, mutations: pa.RecordBatch) -> int:
+    def apply_numbered(
+        self,
+        write: NumberedWrite,
+        mutations: pa.RecordBatch,
+        *,
+        ticket: AdmissionTicket | None = None,
+    ) -> int:
         """Commit a sorted batch at one txn, which is returned, with the number of its writer.
 
         It happens unless the writer has done that write or a later one: then it is answered with
-        the txn of that. ``Throttled`` when a budget is full: wait and try again.
+        the txn of that. ``Throttled`` when a budget is full; see :meth:`apply`.
         """
 
     def last_numbered(self, writer: str) -> LastWrite | None:

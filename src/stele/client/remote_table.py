@@ -38,6 +38,7 @@ from stele.protocol.table_compactions import (
 )
 from stele.protocol.table_mutations import encode_mutations
 from stele.rpc.service import Req, Resp, Unary
+from stele.storage.admission_line import AdmissionTicket
 from stele.storage.compaction_work import (
     CompactedUnit,
     CompactionWork,
@@ -124,6 +125,7 @@ class RemoteTable:
         max_txn: int | None = None,
         identity: tuple[bytes, int] | None = None,
         is_first: bool = False,
+        ticket: AdmissionTicket | None = None,
     ) -> OutgoingWrite:
         """Send a commit. It has an identity of its own: nobody needs to give one.
 
@@ -131,6 +133,7 @@ class RemoteTable:
         """
         assert identity is None, "writes are recognised by the names this client gives them"
         assert not is_first, "whether it was sent before is known here alone"
+        assert ticket is None, "the store's line is in the other process"
         if not (mutations if isinstance(mutations, MutationBatch) else mutations.num_rows):
             raise InvalidCells("a batch has at least one mutation")
         records, attachment = encode_mutations(mutations)
@@ -147,6 +150,9 @@ class RemoteTable:
         if max_txn is not None:
             write.wait(timeout_us)
         return write
+
+    def admission_ticket(self, timeout_us: int) -> None:
+        """None: the server stands in the line for its clients."""
 
     def read_row(
         self, row: bytes, spec: CellSpec, visibility: Visibility = Visibility.DURABLE
@@ -314,8 +320,15 @@ class RemoteTable:
 
     # ---- numbered writes -------------------------------------------------------------------
 
-    def apply_numbered(self, write: NumberedWrite, mutations: pa.RecordBatch) -> int:
+    def apply_numbered(
+        self,
+        write: NumberedWrite,
+        mutations: pa.RecordBatch,
+        *,
+        ticket: AdmissionTicket | None = None,
+    ) -> int:
         """Commit a batch with the number of its writer, which makes asking twice harmless."""
+        assert ticket is None, "the store's line is in the other process"
         attachment = memoryview(encode_ipc(mutations))
         request = jobs.NumberedBatch(self.id, *write)
         reply = self.link.call(

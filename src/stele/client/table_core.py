@@ -28,6 +28,7 @@ from stele.model.mutations import MutationBatch
 from stele.model.predicates import CellSpec
 from stele.model.row import RowCells
 from stele.model.schema import Schema
+from stele.storage.admission_line import AdmissionTicket
 
 UPDATE_TRIES_MAX = 64
 """Conflicts of one update with other processes or bulk writes; threads of this one queue."""
@@ -108,10 +109,11 @@ class TableCore:
         mutations: MutationBatch | pa.RecordBatch,
         deadline: Deadline,
         max_txn: int | None = None,
+        ticket: AdmissionTicket | None = None,
     ) -> Pending:
         """Hand a commit to the store, once."""
         self.handle.check()
-        return self.timely(deadline).apply(mutations, max_txn=max_txn)
+        return self.timely(deadline).apply(mutations, max_txn=max_txn, ticket=ticket)
 
     def bounded(self, timeout: Timeout) -> TableBackend:
         """The table, for one call of its tablets and files; without a timeout with its default."""
@@ -129,7 +131,10 @@ class TableCore:
         max_txn: int | None = None,
     ) -> Pending:
         """Hand a commit to the store, waiting while it is full."""
-        return deadline.insist(lambda: self.apply(mutations, deadline, max_txn))
+        return deadline.insist_in_line(
+            lambda ticket: self.apply(mutations, deadline, max_txn, ticket),
+            self.backend.admission_ticket,
+        )
 
     # Reading.
 

@@ -2,7 +2,9 @@
 
 Every call has a deadline. Within it, a full budget (``Throttled``) and a failed read of the disk
 (``TransientIoError``) are waited out, longer after each refusal; nothing of such a call has taken
-effect. When the deadline would pass first, the refusal itself is raised: it says more than "late".
+effect. A write that finds the memory of the store full stands in the line for it, where there is
+one, and is made when it is its turn (``stele.storage.admission_line``). When the deadline would
+pass first, the refusal itself is raised: it says more than "late".
 """
 
 from __future__ import annotations
@@ -13,10 +15,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
+from stele.env.interrupts import Uninterrupted
 from stele.env.ports import Clock, Random
 from stele.errors import DeadlineExceeded, InvalidArgument, SteleError, Throttled, TransientIoError
 from stele.model.durations import DURATION_US_MAX, parse_duration
 from stele.rpc.backoff_policy import BackoffPolicy
+from stele.storage.admission_line import AdmissionTicket
 
 Timeout: TypeAlias = float | str | datetime.timedelta | None
 """Seconds, or text such as ``"500ms"``, or a ``timedelta``; ``None`` is the default."""
@@ -40,6 +44,12 @@ BACKOFF = BackoffPolicy(first_us=1_000, last_us=250_000)
 """The first wait is shorter than a flush of a few pages, the last one about a whole flush."""
 
 T = TypeVar("T")
+
+NewTicket: TypeAlias = Callable[[int], AdmissionTicket | None]
+"""Makes a ticket for a write that was refused; see ``TableBackend.admission_ticket``."""
+
+Write: TypeAlias = Callable[[AdmissionTicket | None], T]
+"""A call that needs memory of the store, and may have a ticket for it."""
 
 
 def pause_thread(duration_us: int) -> None:
@@ -109,3 +119,41 @@ class Deadline:
             except RETRIED as error:
                 wait_us = self.wait_us(error)
             self.world.pause(wait_us)
+
+    def insist_in_line(self, call: Write[T], new_ticket: NewTicket) -> T:
+        """Make a write, again while it is refused and time is left, standing in line for room.
+
+        An interrupt from the keyboard ends the waiting, and leaves nobody in the line.
+        """
+        try:
+            return call(None)
+        except RETRIED as error:
+            refusal = error
+        ticket = new_ticket(self.remaining_us())
+        if ticket is None:
+            self.world.pause(self.wait_us(refusal))
+            return self.insist(lambda: call(None))
+        with Uninterrupted() as uninterrupted:
+            try:
+                return self._insist_with(ticket, call, uninterrupted)
+            finally:
+                ticket.leave()
+
+    def _insist_with(
+        self, ticket: AdmissionTicket, call: Write[T], uninterrupted: Uninterrupted
+    ) -> T:
+        while True:
+            try:
+                return call(ticket)
+            except RETRIED as error:
+                refusal = error
+            with uninterrupted.listening():
+                if not is_in_line(ticket, refusal):
+                    self.world.pause(self.wait_us(refusal))
+                elif not ticket.wait(self.remaining_us()):
+                    raise refusal
+
+
+def is_in_line(ticket: AdmissionTicket | None, refusal: SteleError) -> bool:
+    """Whether a refusal is waited out with a ticket, and not by trying again after a moment."""
+    return ticket is not None and ticket.stands and isinstance(refusal, Throttled)

@@ -446,6 +446,7 @@ class EmbeddedBackend:
             if self._closed:
                 return
             self._closed = True
+            self.store.user.admissions.close(Unavailable("the database is closed: open it again"))
             self.collector.stop()
             self.maintenance.stop()
             self._meta_maintenance.stop()

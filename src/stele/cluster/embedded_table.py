@@ -22,6 +22,7 @@ from stele.model.predicates import CellSpec, ReadSpec, ScanSpec
 from stele.model.ranges import EVERYTHING, RowRange, check_row
 from stele.model.row import RowCells
 from stele.model.schema import Schema
+from stele.storage.admission_line import AdmissionTicket
 from stele.storage.compaction_work import CompactedUnit, CompactionWork, UnitOutcome
 from stele.storage.fragment_format import FragmentInfo
 from stele.storage.import_columns import ImportColumns
@@ -129,12 +130,16 @@ class EmbeddedTable:
         max_txn: int | None = None,
         identity: tuple[bytes, int] | None = None,
         is_first: bool = False,
+        ticket: AdmissionTicket | None = None,
     ) -> PendingCommit | KnownCommit:
         state, apply = self._state, self._engine.apply_to
         if not is_main_thread():
-            return apply(state, mutations, max_txn, identity, is_first)
+            return apply(state, mutations, max_txn, identity, is_first, ticket)
         with Uninterrupted():  # a commit is in memory and in the log's queue, or in neither
-            return apply(state, mutations, max_txn, identity, is_first)
+            return apply(state, mutations, max_txn, identity, is_first, ticket)
+
+    def admission_ticket(self, timeout_us: int) -> AdmissionTicket:
+        return self._engine.admissions.ticket(timeout_us)
 
     def read_row(
         self, row: bytes, spec: CellSpec, visibility: Visibility = Visibility.DURABLE
@@ -287,8 +292,14 @@ class EmbeddedTable:
         self._backend.check_open()
         self._backend.pins.release(self.id, lease)
 
-    def apply_numbered(self, write: NumberedWrite, mutations: pa.RecordBatch) -> int:
-        return self._backend.numbered.apply(self._state, write, mutations)
+    def apply_numbered(
+        self,
+        write: NumberedWrite,
+        mutations: pa.RecordBatch,
+        *,
+        ticket: AdmissionTicket | None = None,
+    ) -> int:
+        return self._backend.numbered.apply(self._state, write, mutations, ticket)
 
     def last_numbered(self, writer: str) -> LastWrite | None:
         return self._backend.numbered.last(self._state, writer)

@@ -97,7 +97,10 @@ def _commit_mutations(
     batch = sorted_mutations(pa.concat_tables([LINES.empty_table(), *tables]))
     deadline = core.world.deadline()
     if write is not None:
-        return deadline.insist(lambda: core.timely(deadline).apply_numbered(write, batch))
+        return deadline.insist_in_line(
+            lambda ticket: core.timely(deadline).apply_numbered(write, batch, ticket=ticket),
+            core.backend.admission_ticket,
+        )
     if not batch.num_rows:
         return core.backend.durable_txn()
     return core.start(batch, deadline).wait(deadline.remaining_us())

@@ -19,17 +19,19 @@ import pyarrow as pa
 
 from stele.env.interrupts import Uninterrupted
 from stele.env.ports import Clock, FileSystem, Random, Tasks
-from stele.errors import OutOfSpace, SteleError, TableNotFound, Throttled
+from stele.errors import OutOfSpace, SteleError, TableNotFound, Throttled, Unavailable
 from stele.model.clock import HybridClock
 from stele.model.mutations import MutationBatch
 from stele.model.request_identity import RequestIdentity, check_identity
 from stele.model.schema import Schema
+from stele.storage.admission_line import AdmissionLine, AdmissionTicket
 from stele.storage.block_cache import BlockCache
 from stele.storage.group_commit import GroupCommit, LogEvents
 from stele.storage.log_parts import Commit, clock_commit
 from stele.storage.log_seal import seal_fence
 from stele.storage.log_sequencer import Sequencer
 from stele.storage.log_writer import LogWriter
+from stele.storage.memory_budget import MemoryBudget
 from stele.tablet.changes import ConfigChange, RaiseFloor, Refused, TruncateRows
 from stele.tablet.commit_checks import check_conflicts, remember, writable
 from stele.tablet.commits import Request, prepare
@@ -93,7 +95,9 @@ class Engine:
         self.failure: SteleError | None = None
         """Why the engine can commit nothing any more."""
         self._tables: dict[str, TableState] = {}
-        self._memory_bytes = 0
+        self._budget = MemoryBudget(options.flush.budget_bytes)
+        """``held_bytes`` is what all tables hold in memory."""
+        self.admissions = AdmissionLine(self.lock, world.clock, self._budget, self._ask_for_room)
         # Not the present moment: a read at it would see a cut that no log speaks of, and that the
         # next owner, whose clock may be behind, would commit below.
         self._sequencer = Sequencer(HybridClock(start_txn))
@@ -120,7 +124,8 @@ class Engine:
         self.on_memory_grown: Callable[[TableState], None] = lambda _table: None
         """Called after a commit, without the lock: a chance to start a flush."""
         self.on_memory_full: Callable[[], None] = lambda: None
-        """Called without the lock before a commit is refused for it: a chance to start a flush."""
+        """Called without the lock when somebody was refused for it, or waits and will go on waiting
+        while nothing goes: a chance to start a flush."""
         self.on_disk_full: Callable[[], None] = lambda: None
         """Called without the lock, before anybody is refused: a chance to make room."""
 
@@ -144,8 +149,9 @@ class Engine:
             state = self._tables.pop(table, None)
             if state is not None:
                 state.is_served = False
-                self._memory_bytes -= state.counted_bytes
+                self._budget.held_bytes -= state.counted_bytes
         self.in_memory.gone(table)
+        self.admissions.look()
 
     def table(self, table: str) -> TableState:
         try:
@@ -176,12 +182,15 @@ class Engine:
     @property
     def memory_bytes(self) -> int:
         """What all tables hold in memory, as last counted."""
-        return self._memory_bytes
+        return self._budget.held_bytes
 
     def recount(self, state: TableState) -> None:
-        """A table's memory has grown or shrunk. The lock is held."""
+        """A table's memory has grown or shrunk. The lock is held.
+
+        Who has made it shrink lets those in who wait, ``admissions.look``, when the lock is free.
+        """
         size = state.memory.size_bytes
-        self._memory_bytes += size - state.counted_bytes
+        self._budget.held_bytes += size - state.counted_bytes
         state.counted_bytes = size
 
     def observe(self, txn: int) -> None:
@@ -215,20 +224,22 @@ class Engine:
         max_txn: int | None = None,
         identity: tuple[bytes, int] | None = None,
         is_first: bool = False,
+        ticket: AdmissionTicket | None = None,
         *,
         trusted: bool = False,
     ) -> PendingCommit | KnownCommit:
         """Commit a batch atomically. Wait for the answer, or give it a callback.
 
+        ``Throttled`` while memory is full, or others wait for it. With a ``ticket`` of
+        ``admissions`` the request waits with them from then on: apply it again when it is its turn.
         With ``max_txn``, ``StaleRow`` if any row of the batch changed, or may have, after it.
         ``trusted`` leaves out the checks of an Arrow batch that our own code has made.
         With an ``identity``, client and number, a request that took effect already is answered
         with the txn it had then. ``is_first`` says that it was never sent before, so that nobody
         need look, unless a repetition of it has come already.
         """
-        return self.apply_to(
-            self.table(table), mutations, max_txn, identity, is_first, trusted=trusted
-        )
+        state = self.table(table)
+        return self.apply_to(state, mutations, max_txn, identity, is_first, ticket, trusted=trusted)
 
     def apply_to(
         self,
@@ -237,22 +248,23 @@ class Engine:
         max_txn: int | None = None,
         identity: tuple[bytes, int] | None = None,
         is_first: bool = False,
+        ticket: AdmissionTicket | None = None,
         *,
         trusted: bool = False,
     ) -> PendingCommit | KnownCommit:
         """The same, for who has the table: ``TableNotFound`` if it was dropped since."""
         if identity is None:
             request = prepare(mutations, state.layout.families, trusted=trusted)
-            return self._commit(state, request, max_txn)
+            return self._commit(state, request, max_txn, ticket)
         known = check_identity(identity)
         request = prepare(mutations, state.layout.families, trusted=trusted, identity=known)
         with self.retries.lock_of(known.client):
             if not is_first:
                 self.retries.note_repeated(known)
             elif not self.retries.was_overtaken(known):
-                return self._commit(state, request, max_txn)
+                return self._commit(state, request, max_txn, ticket)
             answer = self._answer_again(state, request.span().start, known)
-            return answer or self._commit(state, request, max_txn)
+            return answer or self._commit(state, request, max_txn, ticket)
 
     def _answer_again(
         self, state: TableState, row: bytes, identity: RequestIdentity
@@ -271,25 +283,37 @@ class Engine:
             self._sequencer.commit(clock)
         return KnownCommit(txn, following)
 
-    def _commit(self, state: TableState, request: Request, max_txn: int | None) -> PendingCommit:
-        used, failure = self._memory_bytes, self.failure
-        if failure is not None or used + request.size_bytes > self.options.flush.budget_bytes:
-            self._admit(used, request.size_bytes)
-        with self.lock:
-            tablets = writable(state, request)
-            if max_txn is not None:
-                check_conflicts(state, request, max_txn)
-            txn = self._sequencer.next(self.world.clock.now_us())
-            commit = request.stamp(state.id, txn, state.memory)
-            try:
-                pending = PendingCommit(commit, log=self.log)
-            except SteleError:
-                state.memory.drop_above(txn - 1)
-                raise
-            self._sequencer.commit(txn)
-            state.last_txn = txn
-            remember(state, request, tablets, txn)
-            self.recount(state)
+    def _commit(
+        self,
+        state: TableState,
+        request: Request,
+        max_txn: int | None,
+        ticket: AdmissionTicket | None,
+    ) -> PendingCommit:
+        budget = self._budget
+        try:
+            with self.lock:
+                if budget.held_bytes + request.size_bytes > budget.open_bytes:
+                    self.admissions.admit(request.size_bytes, ticket)
+                tablets = writable(state, request)
+                if max_txn is not None:
+                    check_conflicts(state, request, max_txn)
+                txn = self._sequencer.next(self.world.clock.now_us())
+                commit = request.stamp(state.id, txn, state.memory)
+                try:
+                    pending = PendingCommit(commit, log=self.log)
+                except SteleError:
+                    state.memory.drop_above(txn - 1)
+                    raise
+                self._sequencer.commit(txn)
+                state.last_txn = txn
+                remember(state, request, tablets, txn)
+                size = state.memory.size_bytes  # as in recount, without the call
+                budget.held_bytes += size - state.counted_bytes
+                state.counted_bytes = size
+        except Throttled:
+            self.admissions.refused()
+            raise
         self.on_memory_grown(state)
         return pending
 
@@ -318,16 +342,8 @@ class Engine:
             self._sequencer.commit(txn)
         return pending
 
-    def _admit(self, used: int, size_bytes: int) -> None:
-        """Refuse while memory is full; a request larger than all of it passes when it is empty."""
-        if self.failure is not None:
-            raise self.failure
-        if used:
-            self.on_memory_full()
-            raise Throttled(
-                f"{used} bytes are in memory and not flushed yet; with {size_bytes} more the "
-                f"budget of {self.options.flush.budget_bytes} bytes would be exceeded"
-            )
+    def _ask_for_room(self) -> None:
+        self.on_memory_full()
 
     # What the log says.
 
@@ -350,10 +366,12 @@ class Engine:
             waiting = self._sequencer.refuse()
         for callback in waiting:
             callback()
+        self.admissions.look()
         self.on_disk_full()
 
     def _on_dead(self, error: SteleError) -> None:
         self.failure = error
+        self.admissions.close(error)
 
     # Changing configs.
 
@@ -386,6 +404,7 @@ class Engine:
                 shown()
             self.in_memory.shown(state.id, state.layout)
             self.events.dispatch(events)
+            self.admissions.look()
 
         self.config_writer.submit(Change(configs, change, publish, done))
 
@@ -414,6 +433,7 @@ class Engine:
 
     def close(self) -> None:
         """End the log. What is in memory stays in the log for the next owner."""
+        self.admissions.close(Unavailable("the engine is closed"))
         self.in_memory.stop()
         self.log.close()
         self.fragments.close()

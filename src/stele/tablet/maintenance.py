@@ -1,8 +1,10 @@
-"""What an engine does by itself: flush, merge memory, compact, split and join.
+"""What an engine does by itself: flush, compact, split and join.
 
 Every decision is a policy's, a pure function of facts gathered here. Things are looked at when
 something happened that may make them due: a commit, a finished flush, a finished compaction.
 Nothing polls, but for tablets of a busy table, which are looked at now and then until it is calm.
+
+When memory is flushed is in ``stele.tablet.memory_pressure``.
 
 Tablets to look at wait in a queue, each once. One job at a time takes them out, so whoever reports
 that something happened, often the thread that leads META's log, is not held up by it; and it stops
@@ -26,9 +28,8 @@ from stele.tablet.config import ConfigEdit, TabletConfig
 from stele.tablet.config_writer import Answer
 from stele.tablet.engine import Engine
 from stele.tablet.flush import Flush
-from stele.tablet.flush_policy import LogFileFacts, TableMemory, choose_flush
 from stele.tablet.fragment_store import FragmentStore
-from stele.tablet.memory_merge import start_memory_merge
+from stele.tablet.memory_pressure import MemoryPressure
 from stele.tablet.meta_rows import BORDER_BYTES_MAX
 from stele.tablet.split_policy import (
     JoinFacts,
@@ -39,13 +40,6 @@ from stele.tablet.split_policy import (
 )
 from stele.tablet.table_state import TableState
 from stele.tablet.tablet_sizes import row_samples, tablet_bytes
-
-RECENT_RUNS_MERGED = 16
-"""Recent runs in a table's memory at which a look at its tiers is worth it, if there are reads."""
-
-UNREAD_RUNS_MERGED = 1_024
-"""All runs of a table's memory at which they are looked at while nobody reads. Before that a bulk
-load is flushed, which merges everything anyway, and need not copy its cells again and again."""
 
 LOOK_AFTER_START_US = 200_000
 """When to begin with what earlier owners left undone: not before short commands have ended."""
@@ -80,9 +74,6 @@ class Maintenance:
         self.new_tablet_id = new_tablet_id
         self._errors: dict[str, SteleError] = {}
         """What the last job of each kind failed with, if it failed."""
-        limits = engine.options.flush
-        self._much, self._very_much = limits.memory_bytes, limits.budget_bytes * 3 // 4
-        """Bytes in memory of one table, and of all, that a flush is looked for at."""
         self._stopped = False
         self._running = 0
         self._compacting = 0
@@ -95,21 +86,21 @@ class Maintenance:
         self._looked_at: set[TableState] = set()
         """Tables some tablets of which were looked at since pairs to join were."""
         self._looking = False
-        self._awaits_durable = False
-        self._pressed = False
         self._idle = threading.Condition()
         self._first_look: Timer | None = None
         self._next_look: Timer | None = None
         """At those of busy tables: no event may bring them up."""
+        self._pressure = MemoryPressure(
+            engine, self.flush, self._is_behind, lambda error: self.report("flush", error)
+        )
         if engine.options.background:
-            engine.on_memory_grown = self._memory_grown
-            engine.on_memory_full = self._memory_full
             tasks = engine.world.tasks
             self._first_look = tasks.call_later(LOOK_AFTER_START_US, self.look_after_everything)
 
     def stop(self) -> None:
         """Start nothing new, give up compactions, and return when what runs has ended."""
         self._stopped = True
+        self._pressure.stop()
         if self._first_look is not None:
             self._first_look.cancel()
         with self._idle:
@@ -132,57 +123,6 @@ class Maintenance:
             self.engine.on_disk_full()
 
     # Memory.
-
-    def _memory_grown(self, state: TableState) -> None:
-        if state.counted_bytes >= self._much or self.engine.memory_bytes >= self._very_much:
-            self._flush_when_durable()
-        elif not state.merging and _has_many_runs(state):
-            start_memory_merge(self.engine, state)
-
-    def _memory_full(self) -> None:
-        """Somebody is refused: if no room is being made, something has to go, however small.
-
-        A flush may have failed, or been put off, and no commit comes now that would start another.
-        """
-        if not any(state.flushing or self._is_behind(state) for state in self.engine.tables()):
-            self._pressed = True
-            self._flush_when_durable()
-
-    def _flush_when_durable(self) -> None:
-        """What was committed last is in memory, and cannot be flushed before it is durable.
-
-        Without waiting for it a flush that a large commit makes due would write the little that was
-        there before, and then hold up the flush of the rest.
-        """
-        with self._idle:
-            if self._awaits_durable:
-                return
-            self._awaits_durable = True
-        if not self.engine.call_when_durable(self._flush_now):
-            self._flush_now()
-
-    def _flush_now(self) -> None:
-        with self._idle:
-            self._awaits_durable = False
-        error = _attempt(self.flush_if_due)
-        if error is not None:
-            self.report("flush", error)
-
-    def flush_if_due(self) -> None:
-        """Flush the table that the policy chooses, if it chooses any."""
-        if self._stopped:
-            return
-        tables = [
-            TableMemory(state.id, state.memory.size_bytes, oldest)
-            for state in self.engine.tables()
-            if not state.flushing and (oldest := state.memory.oldest_txn) is not None
-            if not self._is_behind(state)
-        ]
-        log = [LogFileFacts(file.size_bytes, file.txn_max) for file in self.engine.log.files]
-        pressed, self._pressed = self._pressed, False
-        chosen = choose_flush(tables, log, self.engine.options.flush, pressed=pressed)
-        if chosen is not None:
-            self.flush(self.engine.table(chosen))
 
     def _is_behind(self, state: TableState) -> bool:
         """Whether more files would only make reads slower: first those that are there are merged.
@@ -209,9 +149,10 @@ class Maintenance:
         self.report("flush", error)
         if error is None:
             state.flushed_us = self.engine.world.clock.monotonic_us()
-        if error is None and self.engine.options.background:
-            self.report("flush", _attempt(self.flush_if_due))
-            self.look_after(state, state.layout.tablets)
+        if self.engine.options.background:
+            self._pressure.flushed(error)
+            if error is None:
+                self.look_after(state, state.layout.tablets)
         self._end()
 
     # Tablets.
@@ -235,7 +176,7 @@ class Maintenance:
         """A change of layout has ended: begin what it kept away."""
         if not self.engine.options.background:
             return
-        self._flush_now()
+        self._pressure.room_may_be_made()
         if self._put_off:
             self.look_after(state, ())
 
@@ -317,7 +258,10 @@ class Maintenance:
         if state.flushing or state.flushed_us is None:
             return state.flushing
         since_us = self.engine.world.clock.monotonic_us() - state.flushed_us
-        return since_us < BUSY_US and state.counted_bytes >= self._much // 2
+        return (
+            since_us < BUSY_US
+            and state.counted_bytes >= self.engine.options.flush.memory_bytes // 2
+        )
 
     def compact(
         self,
@@ -353,7 +297,7 @@ class Maintenance:
         self.report("compaction", error)
         self._end(compactions=1)
         if self.engine.options.background:
-            self.report("flush", _attempt(self.flush_if_due))
+            self._pressure.room_may_be_made()
             self.look_after(state, [config] if error is None else [])
 
     def split_if_due(self, state: TableState, config: TabletConfig) -> bool:
@@ -405,6 +349,7 @@ class Maintenance:
             with self.engine.lock:
                 state.changing_layout = False
                 self.engine.work_ended.notify_all()
+            self.engine.admissions.look()
             if isinstance(answer, ConfigEdit) and self.engine.options.background:
                 self.look_after(state, answer.written)
             self.report("layout", answer if isinstance(answer, SteleError) else None)
@@ -432,14 +377,6 @@ def _known_as(change: SplitTablet | JoinTablets) -> tuple[OperationKind, str]:
     if isinstance(change, SplitTablet):
         return OperationKind.SPLIT, change.tablet
     return OperationKind.JOIN, change.lower
-
-
-def _has_many_runs(state: TableState) -> bool:
-    """Whether it is worth a look what of a table's memory could be merged."""
-    version = state.memory.version
-    if state.was_read:
-        return len(version.recent) >= RECENT_RUNS_MERGED
-    return len(version.settled) + len(version.recent) >= UNREAD_RUNS_MERGED
 
 
 def _attempt(work: Callable[[], object]) -> SteleError | None:

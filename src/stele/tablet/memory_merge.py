@@ -30,3 +30,4 @@ def _run(engine: Engine, state: TableState, plan: MergePlan) -> None:
             engine.recount(state)
             following = state.memory.plan_merge(engine.durable_txn)
             state.merging = following is not None
+        engine.admissions.look()

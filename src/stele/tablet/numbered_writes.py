@@ -33,6 +33,7 @@ from stele.model.numbered_writes import (
     writer_row,
 )
 from stele.model.validation import validate_mutations
+from stele.storage.admission_line import AdmissionTicket
 from stele.storage.fragment_format import FragmentInfo
 from stele.storage.group_merge import fragment_options
 from stele.storage.import_columns import ImportColumns
@@ -71,10 +72,17 @@ class NumberedWrites:
             if self._engine.failure is not None:
                 raise self._engine.failure
 
-    def apply(self, state: TableState, write: NumberedWrite, mutations: pa.RecordBatch) -> int:
+    def apply(
+        self,
+        state: TableState,
+        write: NumberedWrite,
+        mutations: pa.RecordBatch,
+        ticket: AdmissionTicket | None = None,
+    ) -> int:
         """Commit mutations, of any tablets, in one commit of the log, unless it was done; the txn.
 
-        No mutations are a write too: it is remembered that it was made.
+        No mutations are a write too: it is remembered that it was made. A ``ticket`` is one of
+        the engine: whoever waits with it does so without keeping other writers out.
         """
         with self._first_time(state, write) as known:
             if known is not None:
@@ -83,7 +91,7 @@ class NumberedWrites:
                 validate_mutations(mutations, state.layout.schema, order_check=first_disorder)
             record = writer_record(write, self._now_us())
             traced = insert_record(mutations, record)
-            txn = self._engine.apply_to(state, traced, trusted=True).wait()
+            txn = self._engine.apply_to(state, traced, ticket=ticket, trusted=True).wait()
             failpoint(AFTER_APPLY)
             return txn
 

@@ -10,13 +10,12 @@ behind wait too, until the deadline of the frame; so a client may send on withou
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
 from stele.client.aio_waiting import Workers
 from stele.client.backend import Backend, Pending, Visibility
-from stele.client.waiting import BACKOFF, RETRIED, US_PER_SECOND
+from stele.client.waiting import RETRIED
 from stele.env.ports import Random
 from stele.errors import InvalidArgument, LimitExceeded, SteleError, Throttled
 from stele.model.arrow_ipc import encode_ipc
@@ -28,9 +27,11 @@ from stele.rpc.framing import Buffer
 from stele.rpc.limits import MIB
 from stele.rpc.service import Binding, Context, Reply
 from stele.rpc.wire_errors import encode_error
+from stele.storage.admission_line import AdmissionTicket
 from stele.tserver.catalog_service import CatalogMethods
 from stele.tserver.client_sessions import ClientSessions
 from stele.tserver.durability import decided
+from stele.tserver.patience import Patience
 from stele.tserver.request_order import RequestOrder
 from stele.tserver.scan_feed import ScanFeed
 from stele.tserver.served_tables import ServedTables
@@ -68,7 +69,7 @@ class TableService:
         self._sessions = ClientSessions()
         self._open_scans = 0
         self._catalog = CatalogMethods(backend, self._served, self._operators)
-        self._tablets = TabletMethods(self._served, self._operators)
+        self._tablets = TabletMethods(self._served, self._operators, random)
 
     def bindings(self) -> tuple[Binding, ...]:
         """All methods of the service."""
@@ -187,23 +188,39 @@ class TableService:
 
     async def _apply_all(self, context: Context, request: protocol.Writes) -> list[Outcome]:
         """Hand all writes to the store in order, waiting where it asks for that."""
-        loop = asyncio.get_running_loop()
         outcomes: list[Outcome] = []
-        refusals = 0
+        patience = Patience(context, self._random)
         while True:
             refusal = await self._points.run(
                 self._apply_some, request, context.attachments, outcomes
             )
             if refusal is None:
                 return outcomes
-            refusals += 1
-            dice = self._random.below(BACKOFF.span_us(refusals) // 2)
-            wait_us = BACKOFF.wait_us(refusals, dice)
-            if context.deadline_us and loop.time() * US_PER_SECOND + wait_us > context.deadline_us:
-                outcomes.append(refusal)
-                refusals = 0
-            else:
-                await asyncio.sleep(wait_us / US_PER_SECOND)
+            used = sum(write.records is None for write in request.writes[: len(outcomes)])
+            write = request.writes[len(outcomes)]
+            attachment = context.attachments[used] if write.records is None else None
+            outcomes.append(
+                await self._apply_refused(request.client, write, attachment, patience, refusal)
+            )
+
+    async def _apply_refused(
+        self,
+        client: bytes,
+        write: protocol.Write,
+        attachment: Buffer | None,
+        patience: Patience,
+        refusal: SteleError,
+    ) -> Outcome:
+        """Wait until a write that was refused can be made; those behind it wait too."""
+        try:
+            return await patience.insist(
+                self._points,
+                lambda ticket: self._apply_one(client, write, attachment, ticket),
+                lambda timeout_us: self._served.by_id(write.table).admission_ticket(timeout_us),
+                refusal,
+            )
+        except SteleError as error:
+            return error
 
     def _apply_some(
         self,
@@ -226,7 +243,11 @@ class TableService:
         return None
 
     def _apply_one(
-        self, client: bytes, write: protocol.Write, attachment: Buffer | None
+        self,
+        client: bytes,
+        write: protocol.Write,
+        attachment: Buffer | None,
+        ticket: AdmissionTicket | None = None,
     ) -> Pending:
         table = self._served.by_id(write.table)
         if attachment is None:
@@ -239,6 +260,7 @@ class TableService:
             max_txn=write.max_txn,
             identity=(client + write.lane.to_bytes(2, "big"), write.sequence),
             is_first=not write.is_again,
+            ticket=ticket,
         )
 
     async def _durable_txn(self, _context: Context, request: protocol.TableId) -> protocol.Txn:

@@ -7,6 +7,8 @@ from typing import TypeVar
 
 from stele.client.aio_waiting import Workers
 from stele.client.backend import TableBackend
+from stele.client.waiting import RETRIED
+from stele.env.ports import Random
 from stele.errors import InvalidArgument
 from stele.model.numbered_writes import NumberedWrite
 from stele.protocol import table_jobs as jobs
@@ -21,11 +23,13 @@ from stele.protocol.table_compactions import (
 )
 from stele.protocol.table_mutations import decode_attachment
 from stele.rpc.service import Binding, Context
+from stele.storage.admission_line import AdmissionTicket
 from stele.storage.compaction_work import UnitOutcome, decode_compacted, encode_work
 from stele.storage.import_columns import decode_columns
 from stele.storage.import_files import decode_files
 from stele.storage.read_plan import encode_plan
 from stele.tserver.deadlines import left_us
+from stele.tserver.patience import Patience
 from stele.tserver.served_tables import ServedTables
 
 T = TypeVar("T")
@@ -34,9 +38,10 @@ T = TypeVar("T")
 class TabletMethods:
     """What takes long here waits for other threads' work: it needs a thread, not a processor."""
 
-    def __init__(self, served: ServedTables, workers: Workers) -> None:
+    def __init__(self, served: ServedTables, workers: Workers, random: Random) -> None:
         self._served = served
         self._workers = workers
+        self._random = random
 
     def bindings(self) -> tuple[Binding, ...]:
         """The methods of the service that concern tablets, files, snapshots, pins and imports."""
@@ -233,11 +238,21 @@ class TabletMethods:
                 f"a numbered write has one attachment, not {len(context.attachments)}"
             )
 
-        def apply(table: TableBackend) -> int:
+        def apply(ticket: AdmissionTicket | None = None) -> int:
             write = NumberedWrite(request.writer, request.sequence)
-            return table.apply_numbered(write, decode_attachment(context.attachments[0]))
+            mutations = decode_attachment(context.attachments[0])
+            table = self._served.by_id(request.table)
+            return table.apply_numbered(write, mutations, ticket=ticket)
 
-        return protocol.Txn(await self._on_table(request.table, apply))
+        def new_ticket(timeout_us: int) -> AdmissionTicket | None:
+            return self._served.by_id(request.table).admission_ticket(timeout_us)
+
+        try:
+            return protocol.Txn(await self._workers.run(apply))
+        except RETRIED as error:
+            refusal = error
+        patience = Patience(context, self._random)
+        return protocol.Txn(await patience.insist(self._workers, apply, new_ticket, refusal))
 
     async def _last_numbered(
         self, _context: Context, request: jobs.WriterName

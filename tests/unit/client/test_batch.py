@@ -112,12 +112,16 @@ class SlowTable:
         assert timeout_us > 0
         return self
 
+    def admission_ticket(self, timeout_us: int) -> None:
+        """There is no line here."""
+
     def apply(
         self,
         mutations: MutationBatch,
         *,
         max_txn: int | None = None,
         identity: tuple[bytes, int] | None = None,
+        ticket: None = None,
     ) -> Slow:
         if self.throttled:
             self.throttled -= 1

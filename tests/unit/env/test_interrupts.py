@@ -84,3 +84,50 @@ def test_other_threads_have_no_signals() -> None:
     thread.join()
     assert seen == [False]
     assert is_main_thread()
+
+
+def test_who_listens_in_between_hears_an_interrupt_at_once() -> None:
+    reached: list[str] = []
+
+    def work() -> None:
+        with Uninterrupted() as uninterrupted:
+            with uninterrupted.listening():
+                reached.append("waiting")
+                signal.raise_signal(signal.SIGINT)
+                reached.append("torn")
+            reached.append("torn")
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert reached == ["waiting"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_who_listens_hears_what_came_before_and_not_what_comes_after() -> None:
+    told: list[str] = []
+
+    def handler(_number: int, _frame: FrameType | None) -> None:
+        told.append("interrupted")
+
+    signal.signal(signal.SIGINT, handler)
+    with Uninterrupted() as uninterrupted:
+        signal.raise_signal(signal.SIGINT)
+        told.append("before")
+        with uninterrupted.listening():
+            told.append("waiting")
+        signal.raise_signal(signal.SIGINT)
+        told.append("after")
+    assert told == ["before", "interrupted", "waiting", "after", "interrupted"]
+
+
+def test_nobody_listens_within_another_that_must_not_be_torn() -> None:
+    reached: list[str] = []
+
+    def work() -> None:
+        with Uninterrupted(), Uninterrupted() as inner, inner.listening():
+            signal.raise_signal(signal.SIGINT)
+            reached.append("not torn")
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert reached == ["not torn"]

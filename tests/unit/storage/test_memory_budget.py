@@ -81,3 +81,48 @@ def test_in_any_order_of_requests_and_releases(actions: list[tuple[bool, int]]) 
         assert holding or not alive  # somebody always goes on
     order = [asked.index(each) for each in granted_in_turn]
     assert order == sorted(order)
+
+
+def test_what_is_held_counts_and_lets_others_in_when_it_goes() -> None:
+    budget = MemoryBudget(10)
+    budget.held_bytes = 8
+    small, large = budget.request(2), budget.request(3)
+    assert (small.granted, large.granted) == (True, False)
+    budget.held_bytes = 6
+    assert budget.grant() == []
+    budget.held_bytes = 5
+    assert budget.grant() == [large]
+
+
+def test_an_oversized_request_waits_until_nothing_is_held() -> None:
+    budget = MemoryBudget(10)
+    budget.held_bytes = 1
+    large = budget.request(1_000)
+    assert not large.granted
+    budget.held_bytes = 0
+    assert budget.grant() == [large]
+
+
+def test_who_did_not_ask_passes_while_nobody_waits_or_holds_room() -> None:
+    budget = MemoryBudget(10)
+    assert budget.open_bytes == 10
+    first = budget.request(4)
+    assert budget.open_bytes == 6
+    waiting = budget.request(7)
+    assert budget.next_waiting is waiting
+    assert budget.open_bytes < 0, "not even nothing"
+    assert not budget.has_room(0)
+    budget.release(first)
+    assert budget.open_bytes == 3
+    budget.release(waiting)
+    assert budget.open_bytes == 10
+
+
+def test_a_closed_budget_admits_nothing() -> None:
+    budget = MemoryBudget(10)
+    first, waiting = budget.request(6), budget.request(6)
+    assert budget.close() == [waiting]
+    assert budget.release(first) == []
+    assert budget.release(waiting) == []
+    assert budget.open_bytes < 0
+    assert not budget.request(0).granted

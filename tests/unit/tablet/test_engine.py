@@ -230,6 +230,41 @@ def test_t23_one_oversized_request_always_passes() -> None:
         engine.apply(TABLE, many(1))
 
 
+def test_t23_who_waits_with_a_ticket_passes_in_its_turn() -> None:
+    limits = FlushLimits(memory_bytes=5_000, budget_bytes=10_000)
+    engine = new_engine(
+        memory_world(), SavedConfigs(), options=EngineOptions(flush=limits, background=False)
+    )
+    state = served(engine)
+    engine.apply(TABLE, many(10)).wait()
+    ticket = engine.admissions.ticket(60_000_000)
+    with pytest.raises(Throttled):
+        engine.apply(TABLE, many(500), ticket=ticket)
+    with pytest.raises(Throttled, match="others wait already"):
+        engine.apply(TABLE, many(1))
+    assert Flush.start(engine, state, lambda _error: None)
+    assert ticket.wait(0)
+    engine.apply(TABLE, many(500), ticket=ticket).wait()
+    ticket.leave()
+    assert engine.memory_bytes > 10_000
+
+
+def test_a_dead_log_is_heard_by_those_who_wait_for_memory() -> None:
+    limits = FlushLimits(memory_bytes=1_000, budget_bytes=2_000)
+    engine = new_engine(
+        memory_world(), SavedConfigs(), options=EngineOptions(flush=limits, background=False)
+    )
+    served(engine)
+    engine.apply(TABLE, many(500)).wait()
+    ticket = engine.admissions.ticket(60_000_000)
+    with pytest.raises(Throttled):
+        engine.apply(TABLE, many(1), ticket=ticket)
+    engine._on_dead(StorageFailed("the disk is gone"))
+    assert ticket.wait(0)
+    with pytest.raises(StorageFailed, match="the disk is gone"):
+        engine.apply(TABLE, many(1), ticket=ticket)
+
+
 def test_the_count_of_memory_follows_tables_that_come_and_go() -> None:
     engine = an_engine()
     assert engine.memory_bytes == 0

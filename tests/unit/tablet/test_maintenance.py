@@ -17,7 +17,7 @@ from stele.errors import LimitExceeded, OutOfSpace, StorageFailed, Throttled, Un
 from stele.model.limits import ROW_BYTES_MAX
 from stele.model.mutations import MutationBatch
 from stele.model.predicates import CellSpec
-from stele.tablet import maintenance
+from stele.tablet import memory_pressure
 from stele.tablet.changes import SplitTablet
 from stele.tablet.compaction_policy import CompactionLimits
 from stele.tablet.engine import World
@@ -356,7 +356,7 @@ def test_flushes_wait_while_compactions_are_far_behind() -> None:
 
 
 def test_memory_is_merged_for_those_who_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(maintenance, "UNREAD_RUNS_MERGED", 30)
+    monkeypatch.setattr(memory_pressure, "UNREAD_RUNS_MERGED", 30)
     _, table = new_table(EngineOptions())
     state = table._state
 

@@ -133,10 +133,11 @@ def test_t59_t60_metas_own_configs_are_in_the_root_file_and_in_meta0() -> None:
 
 def test_an_edit_that_cannot_be_saved_is_answered() -> None:
     store = new_meta()
-    store.meta.failure = StorageFailed("the disk is gone")
+    store.meta._on_dead(StorageFailed("the disk is gone"))
     answers: list[SteleError | None] = []
     store.meta1.save(ConfigEdit(written=(CONFIG,)), answers.append)
-    assert answers == [store.meta.failure]
+    assert [str(answer) for answer in answers] == ["the disk is gone"]
+    assert isinstance(answers[0], StorageFailed)
 
 
 def refused(store: Store, edit: ConfigEdit) -> str:

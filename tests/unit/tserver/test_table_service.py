@@ -23,7 +23,7 @@ from stele.model.schema import Schema
 from stele.protocol import tables as protocol
 from stele.rpc.backoff_policy import BackoffPolicy
 from stele.rpc.wire_errors import decode_error
-from stele.tserver import table_service
+from stele.tserver import patience, table_service
 from stele.tserver.table_service import TableService
 from tests.oracles.model_backend import ModelBackend, ModelScan, ModelTable
 from tests.unit.tserver.serving import link_to, remote
@@ -157,7 +157,7 @@ def test_a_store_that_stays_full_is_told_when_no_time_is_left_for_another_attemp
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hour_us = 3600 * SECOND_US
-    monkeypatch.setattr(table_service, "BACKOFF", BackoffPolicy(hour_us, hour_us))
+    monkeypatch.setattr(patience, "BACKOFF", BackoffPolicy(hour_us, hour_us))
     backend = FullBackend()
     backend.create_table("t", Schema())
     with remote(backend, tmp_path) as (client, _):
