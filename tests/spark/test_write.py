@@ -172,8 +172,8 @@ def test_a_delete_of_rows_and_of_columns(spark: Any, db: stele.Database, path: s
 def test_sql_inserts(spark: Any, db: stele.Database, path: str) -> None:
     table = db.create_table("people", stele.Schema(columns={"info:age": "int64"}))
     spark.sql(f"CREATE TABLE insertable USING stele OPTIONS (db '{path}', table 'people')")
-    spark.sql("INSERT INTO insertable VALUES (X'61', 1), (X'62', 2)")
     given = f"WITH (db = '{path}', table = 'people')"
+    spark.sql(f"INSERT INTO insertable {given} VALUES (X'61', 1), (X'62', 2)")
     spark.sql(f"INSERT INTO insertable {given} SELECT `row`, `info:age` + 10 FROM insertable")
     assert [row["info:age"] for row in table.scan()] == [11, 12]
     spark.sql("DROP TABLE insertable")

@@ -68,7 +68,9 @@ COMMAND_EXAMPLES: dict[str, tuple[Example, ...]] = {
     "table alter": (
         Example("stele table alter users --column info:zip=string --db ./data", "declare one more"),
         Example("stele table alter users --drop-column info:zip --db ./data", "its cells stay"),
-        Example("stele table alter users --history 24h --db ./data", "keep the past for a day"),
+        Example(
+            "stele table alter users --rename info:age=years --db ./data", "as DataFrames call it"
+        ),
     ),
     "table drop": (
         Example("stele table drop users --db ./data", "nothing is deleted yet"),

@@ -13,6 +13,7 @@ from stele.cli.output import Output
 from stele.cli.spark_changes import changes, configure_changes
 from stele.cli.spark_compact import compact, configure_compact
 from stele.cli.spark_load import configure_import, configure_load, import_files, load
+from stele.cli.spark_lookup import configure_lookup, lookup
 from stele.cli.spark_recover import configure_recover, recover
 from stele.cli.spark_write import configure_delete, configure_write, delete, write
 from stele.cli.tables import (
@@ -38,6 +39,7 @@ def configure(parser: ArgumentParser) -> None:
         summary = (run_job.__doc__ or "").splitlines()[0].rstrip(".")
         job = jobs.add_parser(name, help=summary, description=summary)
         job.add_argument("--json", action="store_true", help="print one JSON value")
+        job.add_argument("--verbose", action="store_true", help="also print what Spark logs")
         job.add_argument("--master", metavar="URL", help="where Spark runs (default: local[*])")
         add_database(job)
         configure_job(job)
@@ -65,7 +67,8 @@ def own_session(arguments: Namespace) -> Iterator[Any]:
     from stele import spark as ss
 
     session = ss.session(arguments.master or "local[*]", **QUIET)
-    session.sparkContext.setLogLevel("ERROR")
+    # What fails is told in one sentence; Spark would print the stack of every attempt before it.
+    session.sparkContext.setLogLevel("WARN" if getattr(arguments, "verbose", False) else "OFF")
     try:
         yield session
     finally:
@@ -225,6 +228,7 @@ JOBS: dict[str, tuple[Job, Callable[[ArgumentParser], None]]] = {
     "write": (write, configure_write),
     "delete": (delete, configure_delete),
     "import": (import_files, configure_import),
+    "lookup": (lookup, configure_lookup),
     "changes": (changes, configure_changes),
     "compact": (compact, configure_compact),
     "export": (export, _configure_export),

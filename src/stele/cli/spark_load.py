@@ -14,6 +14,7 @@ from stele.cli.spark_source import (
     files_of,
     reader_options,
 )
+from stele.cli.values import read_key
 from stele.client.database import Database
 
 
@@ -21,16 +22,20 @@ def load(session: Any, database: Database, arguments: Namespace, output: Output)
     """Load files of any format of Spark's into a table, all at once."""
     from stele import spark as ss
 
+    table = database.table(arguments.table)
+    splits = [read_key(text, table.schema.key) for text in arguments.split]
     report = ss.bulk_load(
         session,
-        files_of(session, arguments),
-        database.table(arguments.table),
+        files_of(session, arguments, table.schema),
+        table,
         row=arguments.row,
         family=arguments.family,
         timestamp=arguments.timestamp,
         op=arguments.op,
         nulls=arguments.nulls,
         job_id=arguments.job_id,
+        splits=splits or "auto",
+        shape=arguments.shape,
     )
     done = "was loaded before" if report.done_before else f"{report.rows} rows in {report.files}"
     text = f"{done} files, {report.size_bytes} bytes, {report.seconds:.1f} s; txn {report.txn}"
@@ -61,6 +66,16 @@ def configure_load(parser: ArgumentParser) -> None:
     parser.add_argument("path", metavar="PATH", help="files or a directory that Spark can read")
     add_source(parser)
     add_meaning(parser)
+    parser.add_argument(
+        "--shape", choices=["rows", "cells"], default="rows", help="what a line is (default: rows)"
+    )
+    parser.add_argument(
+        "--split",
+        metavar="KEY",
+        action="append",
+        default=[],
+        help="begin a tablet at this key first; may be given again (default: by samples)",
+    )
     parser.add_argument("--job-id", metavar="NAME", help="two loads of one name are one")
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from stele.errors import InvalidArgument
+from stele.model.schema import Schema
 
 
 def add_format(parser: ArgumentParser) -> None:
@@ -41,12 +42,23 @@ def add_meaning(parser: ArgumentParser) -> None:
     )
 
 
-def files_of(session: Any, arguments: Namespace) -> Any:
-    """The files that the arguments name, as a DataFrame."""
-    from stele.spark.loading import read_files
+def files_of(session: Any, arguments: Namespace, schema: Schema) -> Any:
+    """The files that the arguments name, as a DataFrame; text in the types of a table."""
+    from stele.spark.file_frames import FORMATS_OF_TEXT, as_declared, read_files
 
     options = reader_options(arguments.reader_option)
-    return read_files(session, arguments.path, arguments.format, options)
+    frame = read_files(session, arguments.path, arguments.format, options)
+    if arguments.format not in FORMATS_OF_TEXT or _are_cells(frame, arguments):
+        return frame
+    return as_declared(frame, schema, arguments.row, getattr(arguments, "family", None))
+
+
+def _are_cells(frame: Any, arguments: Namespace) -> bool:
+    """Whether lines are cells, whose keys and values are encoded already."""
+    from stele.model.arrow_input import CELL_COLUMNS
+
+    shape = getattr(arguments, "shape", "rows")
+    return shape == "cells" or (shape is None and set(CELL_COLUMNS) <= set(frame.columns))
 
 
 def reader_options(texts: Iterable[str]) -> dict[str, str]:

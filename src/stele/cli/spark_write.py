@@ -16,9 +16,10 @@ def write(session: Any, database: Database, arguments: Namespace, output: Output
     """Write files of any format of Spark's into a table, in one commit."""
     from stele import spark as ss
 
+    table = database.table(arguments.table)
     report = ss.write(
-        files_of(session, arguments),
-        database.table(arguments.table),
+        files_of(session, arguments, table.schema),
+        table,
         row=arguments.row,
         family=arguments.family,
         timestamp=arguments.timestamp,
@@ -38,9 +39,10 @@ def delete(session: Any, database: Database, arguments: Namespace, output: Outpu
 
     if (arguments.where is None) == (arguments.path is None):
         raise InvalidArgument("say what goes: PATH, files with keys, or --where, a condition")
+    table = database.table(arguments.table)
     report = ss.delete(
-        arguments.where or files_of(session, arguments),
-        database.table(arguments.table),
+        arguments.where or files_of(session, arguments, table.schema),
+        table,
         row=arguments.row,
         columns=arguments.columns,
         app_id=arguments.app_id,

@@ -21,8 +21,9 @@ from stele.model.columns import Column
 from stele.model.durations import format_duration
 from stele.model.groups import DEFAULT_GROUP, Group
 from stele.model.schema import HISTORY_US_DEFAULT, Schema
-from stele.model.schema_changes import diff
+from stele.model.schema_changes import alter, diff, rename_column
 from stele.model.schema_json import schema_from_json, schema_to_json
+from stele.model.typed_columns import TypedColumn
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -124,8 +125,13 @@ def _schema_text(schema: Schema) -> str:
         purge = "" if group.purge is None else f"; purge {group.purge}"
         memory = "; in memory" if group.in_memory else ""
         lines.append((f"group {group.name}", f"{families}; {group.compression}{purge}{memory}"))
-    lines += [(f"column {typed.column}", str(typed.type)) for typed in schema.columns]
+    lines += [(f"column {typed.column}", _column_text(typed)) for typed in schema.columns]
     return columns(lines)
+
+
+def _column_text(typed: TypedColumn) -> str:
+    called = "" if typed.label == str(typed.column) else f"; called {typed.label}"
+    return f"{typed.type}{called}"
 
 
 def _tablets_text(tablets: Iterable[TabletInfo]) -> str:
@@ -148,9 +154,23 @@ def change(database: Database, arguments: Namespace, output: Output) -> None:
     table = database.table(arguments.table)
     before = table.schema
     wished = _schema_file(arguments.schema) if arguments.schema else _changed(before, arguments)
+    names = [_renaming(text) for text in arguments.rename]
+    planned = alter(before, wished)
+    for column, label in names:  # all that is refused is, before anything changes
+        planned = rename_column(planned, column, label)
     after = database.alter_table(arguments.table, wished).schema
+    for column, label in names:
+        after = database.rename_column(arguments.table, column, label).schema
     changes = list(map(str, diff(before, after)))
     output.result({"changes": changes}, "\n".join(changes) or "nothing changes")
+
+
+def _renaming(text: str) -> tuple[Column, str]:
+    """A column and its new name of words such as ``info:age=years``."""
+    name, equals, label = text.rpartition("=")
+    if not equals or not label:
+        raise InvalidArgument(f"{text!r:.80} is not COLUMN=NAME, such as info:age=years")
+    return Column.parse(to_bytes(name)), label
 
 
 def _changed(schema: Schema, arguments: Namespace) -> Schema:
@@ -249,6 +269,13 @@ def _configure_alter(parser: ArgumentParser) -> None:
         action="append",
         default=[],
         help="no longer declare a column; its cells stay",
+    )
+    parser.add_argument(
+        "--rename",
+        metavar="COLUMN=NAME",
+        action="append",
+        default=[],
+        help="what DataFrames call a declared column; info:age=info:age undoes info:age=years",
     )
 
 

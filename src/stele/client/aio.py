@@ -414,6 +414,12 @@ class AsyncDatabase(AsyncClosing):
         """Give a table another schema."""
         return await self._table(self._database.alter_table, name, schema, timeout=timeout)
 
+    async def rename_column(
+        self, name: str, column: ColumnName, label: str, *, timeout: Timeout = None
+    ) -> AsyncTable:
+        """Let Arrow tables and DataFrames call a declared column ``label``."""
+        return await self._table(self._database.rename_column, name, column, label, timeout=timeout)
+
     async def drop_table(
         self, name: str, *, keep: str | datetime.timedelta = KEPT_DEFAULT, timeout: Timeout = None
     ) -> None:

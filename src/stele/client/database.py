@@ -19,8 +19,9 @@ from stele.env.interrupts import Uninterrupted
 from stele.errors import InvalidArgument
 from stele.model.durations import parse_duration
 from stele.model.operations import Operation
+from stele.model.row import ColumnName
 from stele.model.schema import Schema
-from stele.model.schema_changes import alter
+from stele.model.schema_changes import alter, rename_column
 
 
 class Database(Closing):
@@ -103,6 +104,20 @@ class Database(Closing):
         current = table.schema
         changed = alter(current, _checked(schema))
         if changed != current:
+            self._backend.alter_table(name, changed, timeout_us=timeout_us(timeout))
+        return table
+
+    def rename_column(
+        self, name: str, column: ColumnName, label: str, *, timeout: Timeout = None
+    ) -> Table:
+        """Let Arrow tables and DataFrames call a declared column ``label``.
+
+        The cells stay where they are: reads and writes still name it ``family:qualifier``, and
+        that as a label undoes the renaming.
+        """
+        table = self.table(name)
+        changed = rename_column(table.schema, column, text("the name of a column", label))
+        if changed != table.schema:
             self._backend.alter_table(name, changed, timeout_us=timeout_us(timeout))
         return table
 

@@ -161,7 +161,7 @@ class TableCore:
         start, end = time_bounds(time)
         tests = (filters,) if isinstance(filters, Filter) else listed("filters", filters)
         return CellSpec(
-            columns=selection(columns),
+            columns=self._selected(columns),
             time_start=start,
             time_end=end,
             versions=versions,
@@ -169,6 +169,20 @@ class TableCore:
             cells_per_row=cells_per_row,
             at=read_txn(self.backend, at),
         )
+
+    def _selected(self, columns: Columns) -> ColumnSelection:
+        """What ``columns=`` names; who names a label is told the column."""
+        try:
+            return selection(columns)
+        except InvalidArgument as error:
+            names = list(columns) if isinstance(columns, list | tuple) else [columns]
+            for typed in self.backend.schema.columns:
+                if typed.label in names and typed.label != str(typed.column):
+                    raise InvalidArgument(
+                        f"{typed.label!r} is what DataFrames call column {str(typed.column)!r}: "
+                        f"select it as {str(typed.column)!r}"
+                    ) from error
+            raise
 
     def read(self, row: bytes, spec: CellSpec, timeout: Timeout) -> RowCells | None:
         """The cells of one row. A read that is answered at once needs no deadline."""

@@ -207,10 +207,24 @@ def _columns_after(current: Schema, desired: Schema) -> Iterator[TypedColumn]:
 
 
 def rename_column(current: Schema, column: Column | str | bytes, label: str) -> Schema:
-    """The next version, in which a declared column is called ``label``."""
+    """The next version, in which a declared column is called ``label``; its own name undoes that.
+
+    A label with a colon could be taken for another column, and one of the key for the key.
+    """
     target = current.typed_column(column)
     if target is None:
         raise InvalidArgument(f"column {column!r} is not declared")
+    if not label:
+        raise InvalidArgument(f"column {str(target.column)!r} needs a name that is not empty")
+    if ":" in label and label != str(target.column):
+        raise InvalidSchema(
+            f"column {str(target.column)!r} cannot be called {label!r:.80}, which would be another "
+            f"column: give a name without a colon, or its own"
+        )
+    if label in (current.key.names if current.key.composite else ("row",)):
+        raise InvalidSchema(
+            f"column {str(target.column)!r} cannot be called {label!r}: the key is called so"
+        )
     columns = (
         TypedColumn(typed.id, typed.column, typed.type, label, typed.former)
         if typed is target

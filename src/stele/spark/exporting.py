@@ -15,7 +15,7 @@ from stele.errors import AlreadyExists, InvalidArgument, SteleError, Unavailable
 from stele.spark.jobs import cause
 from stele.spark.native import Frame
 from stele.spark.pinning import KEEPER
-from stele.spark.reading import TableLike, read_pinned, table_name
+from stele.spark.reading import TableLike, check_arguments, read_pinned, table_name
 
 BinaryRule = Literal["native", "utf8", "base64", "hex"]
 BINARY_RULES: tuple[BinaryRule, ...] = ("native", "utf8", "base64", "hex")
@@ -75,6 +75,7 @@ def export(
     what they are. ``options`` are the format's, as ``{"header": "false"}`` for CSV, which has one
     otherwise. What is at ``path`` already is an error unless ``mode`` says otherwise.
     """
+    check_arguments("export", arguments)
     rule = check_export(format, mode, binary)
     frame, pin = read_pinned(spark, table, **arguments)
     try:

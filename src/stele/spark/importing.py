@@ -18,9 +18,10 @@ from stele.model.columns import Column
 from stele.model.key_codec import RAW_KEYS
 from stele.model.schema import Schema
 from stele.spark.exporting import OPTIONS, TEXT_FORMATS, BinaryRule, check_export
+from stele.spark.file_frames import read_files
 from stele.spark.load_columns import CELL_PARTS, quoted
 from stele.spark.load_progress import Show
-from stele.spark.loading import Report, bulk_load, read_files
+from stele.spark.loading import Report, bulk_load
 from stele.spark.reading import TableLike, opened
 from stele.spark.spark_types import spark_arrow_type, spark_schema
 

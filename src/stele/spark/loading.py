@@ -9,7 +9,7 @@ name, after whatever happened, finds that it is done or does it.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +27,7 @@ from stele.spark.frames import column_types
 from stele.spark.jobs import begun_job
 from stele.spark.load_columns import LoadColumns, cell_columns, load_columns, quoted
 from stele.spark.load_cuts import Splits, check_splits, find_cuts
+from stele.spark.load_fit import check_types
 from stele.spark.load_progress import Show, Watch, chosen_show, row_counter
 from stele.spark.load_routing import part_number
 from stele.spark.load_task import MANIFEST, LoadTask, run_load
@@ -109,6 +110,7 @@ def bulk_load(
             columns = load_columns(
                 schema, types, row=row, family=family, timestamp=timestamp, op=op
             )
+            check_types(schema, columns, df.schema)
         with begun_job(handle, job, ttl_us) as ticket:
             if ticket.txn is not None:
                 return Report(ticket.job, ticket.txn, done_before=True)
@@ -156,16 +158,6 @@ def _report(
         files=len(files),
         seconds=seconds,
     )
-
-
-def read_files(spark: Any, path: str, kind: str, options: Mapping[str, str]) -> Any:
-    """Files of a format of Spark's as a DataFrame; one sentence if Spark cannot read them."""
-    from pyspark.errors import PySparkException
-
-    try:
-        return spark.read.format(kind).options(**options).load(path)
-    except PySparkException as error:
-        raise InvalidArgument(f"Spark cannot read {path!r} as {kind}: {error}") from error
 
 
 def _task(

@@ -40,6 +40,7 @@ from stele.spark.shapes import Names
 from stele.spark.spark_types import spark_schema
 from stele.spark.tasks import gathered
 from stele.spark.world import files_at
+from stele.spark.write_form import arrow_schema
 from stele.storage.plan_reader import PlanReader
 from stele.storage.read_plan import ReadPlan
 
@@ -80,7 +81,8 @@ def lookup_join(
     """The lines of ``frame``, each with the columns of the row whose key its columns ``on`` are.
 
     A composite key has as many columns. ``columns``, ``names``, ``at`` and ``lease`` are those of
-    ``ss.read``. ``how`` is ``"left"``, or ``"inner"`` to drop lines whose key no row has.
+    ``ss.read``. ``how`` is ``"left"``, or ``"inner"`` to drop lines whose key no row has. A value
+    that no key can have, as one beyond 32 bits for an ``int32``, is a key that no row has.
     """
     spark = frame.sparkSession
     ttl_us = parse_duration(lease, "lease")
@@ -89,6 +91,7 @@ def lookup_join(
         request = ReadRequest(spec=ScanSpec(**fields_of(cells)), names=names)
         keys = (on,) if isinstance(on, str) else tuple(on)
         check_lookup(handle.schema, request, frame.columns, keys, how)
+        check_keys(handle.schema, keys, arrow_schema(frame.schema))
         plan = handle.core.backend.pin(cells.at, ttl_us)
         KEEPER.hold(held_pin(handle, address, plan, ttl_us))
     tablets = relevant(plan, request)
@@ -120,6 +123,27 @@ def check_lookup(
                 f"both sides have a column {field.name!r}: rename the DataFrame's, or select "
                 f"other columns"
             )
+
+
+def check_keys(schema: Schema, on: Sequence[str], lines: pa.Schema) -> None:
+    """Refuse columns whose types no key of the table has, whatever is in them."""
+    kinds = [lines.field(name).type for name in on]
+    if len(on) == 1 and is_bytes(kinds[0]):
+        return
+    for name, kind, part in zip(on, kinds, schema.key.parts, strict=True):
+        if is_bytes(kind) and pa.types.is_fixed_size_binary(part.arrow):
+            continue
+        if pa.types.is_decimal(kind) and pa.types.is_integer(part.arrow):
+            continue
+        if schema.key == RAW_KEYS and is_text(kind):
+            continue
+        try:
+            part.encode_array(pa.array([], kind), last=part is schema.key.parts[-1])
+        except InvalidArgument as error:
+            raise InvalidArgument(
+                f"column {name!r} is {kind}, and {part.name!r} of the table's key is "
+                f"{part.type_name}: cast it"
+            ) from error
 
 
 def make_lookup(
@@ -214,8 +238,8 @@ def encoded_keys(schema: Schema, batch: pa.RecordBatch, on: Sequence[str]) -> pa
         return pc.if_else(possible, rows, pa.scalar(None, pa.binary()))
     empty, _ = schema.key.decode_arrays(pa.array([], pa.binary()))
     try:
-        parts = [batch.column(name).cast(part.type) for name, part in zip(on, empty, strict=True)]
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        parts = [_as_part(batch.column(n), part.type) for n, part in zip(on, empty, strict=True)]
+    except pa.ArrowNotImplementedError as error:
         raise InvalidCells(f"the columns {', '.join(on)} are no keys: {error}") from error
     whole = np.logical_and.reduce(
         [part.is_valid().to_numpy(zero_copy_only=False) for part in parts]
@@ -225,6 +249,20 @@ def encoded_keys(schema: Schema, batch: pa.RecordBatch, on: Sequence[str]) -> pa
     places = np.full(len(batch), -1, np.int64)
     places[whole] = np.arange(len(rows))
     return rows.take(pa.array(places, mask=places < 0))
+
+
+def _as_part(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Values in the type of a part of a key; null where that has no such value.
+
+    Arrow casts all or nothing, so what fails is halved: few values do, and most batches have none.
+    """
+    try:
+        return values.cast(kind)
+    except pa.ArrowInvalid:
+        if len(values) == 1:
+            return pa.nulls(1, kind)
+        half = len(values) // 2
+        return pa.concat_arrays([_as_part(values[:half], kind), _as_part(values[half:], kind)])
 
 
 def look_up_keys(data: bytes, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -56,6 +56,12 @@ SECRETS = ("token",)
 
 EXCLUSIVE = (("path", "db"), ("path", "table"), ("versionAsOf", "timestampAsOf"))
 
+READ_REMEDY = (
+    "or load('DIRECTORY#TABLE'). A table of Spark's catalog that was made without them leads "
+    "nowhere: DROP TABLE it, and CREATE TABLE … USING stele OPTIONS (db '…', table '…')"
+)
+"""``CREATE TABLE`` with columns asks no source, so nobody can refuse it."""
+
 CATALOG_PREFIX = "option."
 CATALOG_PROPERTIES = ("provider", "owner", "comment", "collation", "external", "location")
 """``CREATE TABLE`` gives each option a second time with this prefix, and these besides."""
@@ -82,7 +88,7 @@ class ReadOptions:
     @property
     def address(self) -> TableAddress:
         """Which table."""
-        return address_in(self.given)
+        return address_in(self.given, READ_REMEDY)
 
     @property
     def lease_us(self) -> int:
@@ -169,15 +175,14 @@ def canonical(options: Mapping[str, str], known: Sequence[str], does: str) -> di
     return given
 
 
-def address_in(given: Mapping[str, str]) -> TableAddress:
-    """The table that options name."""
+def address_in(given: Mapping[str, str], remedy: str) -> TableAddress:
+    """The table that options name; ``remedy`` says how to name one."""
     if "path" in given:
         return TableAddress.parse(given["path"])
     missing = [name for name in ("db", "table") if name not in given]
     if missing:
         raise InvalidArgument(
-            f"format 'stele' needs the option {missing[0]!r}: give 'db' and 'table', or "
-            f"load('DIRECTORY#TABLE')"
+            f"format 'stele' needs the option {missing[0]!r}: give 'db' and 'table', {remedy}"
         )
     return TableAddress.of(given["db"], given["table"])
 

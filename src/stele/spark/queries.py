@@ -7,16 +7,20 @@ from contextlib import contextmanager
 from typing import Any
 
 from stele.errors import InvalidArgument
+from stele.spark.jobs import cause, is_sparks, said_by_us
 
 
 def run_query(spark: Any, query: str, limit: int) -> list[Any]:
     """The first lines of a query's answer; ``InvalidArgument`` if Spark refuses it."""
-    from pyspark.errors import PySparkException
-
     try:
         lines: list[Any] = spark.sql(query).limit(limit).collect()
-    except PySparkException as error:
-        raise refusal("the query", error) from error
+    except Exception as error:
+        said = said_by_us(error)
+        if said is None and is_sparks(error):
+            said = refusal("the query", error)
+        if said is None:
+            raise
+        raise said from error
     return lines
 
 
@@ -33,5 +37,6 @@ def condition_told(condition: str) -> Iterator[None]:
 
 def refusal(what: str, error: Exception) -> InvalidArgument:
     """What Spark says of something that it refuses, without the plan and the stack after it."""
-    reason = str(error).strip().partition("\n")[0]
+    lines = str(error).strip().splitlines()
+    reason = lines[0] if lines and lines[0].startswith("[") else cause(str(error))
     return InvalidArgument(f"Spark refuses {what}: {reason}")

@@ -6,9 +6,11 @@ scan, the rest is merged by the kernels, and both are united under one schema.
 
 from __future__ import annotations
 
+import inspect
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -91,25 +93,58 @@ def read(
     )[0]
 
 
-def view(spark: Any, table: TableLike, name: str | None = None, **arguments: Any) -> Frame:
+def view(
+    spark: Any,
+    table: TableLike,
+    name: str | None = None,
+    *,
+    refresh: bool = False,
+    **arguments: Any,
+) -> Frame:
     """A temporary view over :func:`read`, by the table's name unless another is given.
 
     A name that is no word is written in backquotes in SQL, as in ``FROM `page-views` ``.
     Called again, it replaces the view with one of a new snapshot; the old one is kept no longer
-    than its lease.
+    than its lease. ``refresh=True`` does so with the ``arguments`` that the view was made with.
     """
+    check_arguments("view", arguments)
     name = name or table_name(table)
+    before = _VIEWS.get((id(spark), name))
+    if refresh:
+        if before is None:
+            raise InvalidArgument(f"there is no view {name!r} in this session to refresh")
+        if arguments:
+            raise InvalidArgument(
+                f"refresh=True keeps what view {name!r} was made with: leave out "
+                f"{', '.join(arguments)}, or make the view anew without it"
+            )
+        arguments = dict(before.arguments)
     frame, pin = read_pinned(spark, table, **arguments)
     frame.createOrReplaceTempView(name if name.startswith("`") else quoted(name))
-    before = _VIEW_PINS.pop((id(spark), name), None)
     if before is not None:
-        KEEPER.forget(before)
-    _VIEW_PINS[id(spark), name] = pin
+        KEEPER.forget(before.pin)
+    _VIEWS[id(spark), name] = _View(pin, arguments)
     return frame
 
 
-_VIEW_PINS: dict[tuple[int, str], str] = {}
-"""The pins of views, by session and name."""
+@dataclass(frozen=True, slots=True)
+class _View:
+    """What holds the snapshot of a view, and what it was made with."""
+
+    pin: str
+    arguments: Mapping[str, Any]
+
+
+_VIEWS: dict[tuple[int, str], _View] = {}
+"""The views of this process, by session and name."""
+
+
+def check_arguments(function: str, arguments: Mapping[str, Any]) -> None:
+    """Refuse what :func:`read` does not take, in the name of who hands it on."""
+    known = inspect.signature(read).parameters
+    for name in arguments:
+        if name not in known:
+            raise TypeError(f"{function}() got an unexpected keyword argument {name!r}")
 
 
 def read_pinned(

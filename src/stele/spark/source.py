@@ -72,7 +72,7 @@ class SteleDataSource(DataSource):  # type: ignore[misc]  # PySpark has no types
         """A writer of rows or cells with the columns in ``schema``."""
         from stele.spark.sink import SteleWriter
 
-        options = WriteOptions.parse(self.options, schema.fields)
+        options = WriteOptions.parse(self.options)
         return SteleWriter.begin(options, schema, overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> Any:  # noqa: N802
@@ -88,7 +88,7 @@ class SteleDataSource(DataSource):  # type: ignore[misc]  # PySpark has no types
                 "outputMode('complete') replaces the table with every batch: use 'append' or "
                 "'update', which writes rows anew that have changed"
             )
-        return SteleStreamWriter(WriteOptions.parse(self.options, schema.fields), schema)
+        return SteleStreamWriter(WriteOptions.parse(self.options), schema)
 
 
 class SteleReader(DataSourceReader):  # type: ignore[misc]

@@ -11,7 +11,7 @@ from stele.model.durations import parse_duration
 from stele.model.numbered_writes import NumberedWrite, check_numbered
 from stele.model.schema import Schema
 from stele.spark.addresses import TableAddress
-from stele.spark.options import address_in, canonical, from_metadata, overlaid
+from stele.spark.options import address_in, canonical
 from stele.spark.write_form import WriteForm, arrow_schema, write_form
 from stele.spark.write_mutations import check_fit
 
@@ -34,8 +34,12 @@ WRITE_OPTIONS = (
 )
 """What a write understands. ``checkpointLocation`` is Spark's own, which it also shows to us."""
 
-PLACE = ("db", "table", "path")
-"""What a write takes from the catalog of Spark: the rest of what is there concerns reads."""
+WRITE_REMEDY = (
+    "or save('DIRECTORY#TABLE'). Into a table of Spark's catalog, for which Spark passes nothing "
+    "on: INSERT INTO t WITH (db = '…', table = '…') …, or "
+    "df.writeTo('t').option('db', '…').option('table', '…').append()"
+)
+"""Spark's catalog knows where a table is, and does not say so to who writes a query's lines."""
 
 LEASE_DEFAULT = "6h"
 """How long a write may take. Spark makes the writer in one Python process, which then ends or does
@@ -49,11 +53,13 @@ class WriteOptions:
     given: Mapping[str, str]
 
     @staticmethod
-    def parse(options: Mapping[str, str], fields: Any = ()) -> WriteOptions:
-        """Options as Spark hands them over; ``fields`` may carry those of ``CREATE TABLE``."""
-        kept = from_metadata(fields[0].metadata) if len(fields) else {}
-        place = {name: value for name, value in kept.items() if name in PLACE}
-        given = canonical(overlaid(place, dict(options)), WRITE_OPTIONS, "writes with")
+    def parse(options: Mapping[str, str]) -> WriteOptions:
+        """Options as Spark hands them over.
+
+        Fields may carry those of ``CREATE TABLE``, but of the table that lines come *from* where a
+        query reads one of ours: who believed them would write into that.
+        """
+        given = canonical(options, WRITE_OPTIONS, "writes with")
         if ("txnAppId" in given) != ("txnVersion" in given):
             raise InvalidArgument(
                 "the options 'txnAppId' and 'txnVersion' belong together: give both, or neither"
@@ -63,7 +69,7 @@ class WriteOptions:
     @property
     def address(self) -> TableAddress:
         """Which table."""
-        return address_in(self.given)
+        return address_in(self.given, WRITE_REMEDY)
 
     @property
     def lease_us(self) -> int:

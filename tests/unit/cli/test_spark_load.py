@@ -15,6 +15,9 @@ def test_what_a_load_takes() -> None:
     assert (found.table, found.path, found.format) == ("t", "/x.csv", "csv")
     assert (found.row, found.job_id, found.nulls) == (["a", "b"], "j", "skip")
     assert found.reader_option == ["header=true"]
+    assert (found.shape, found.split) == ("rows", [])
+    more = parser.parse_args([*words, "--shape", "cells", "--split", "b", "--split", "c"])
+    assert (more.shape, more.split) == ("cells", ["b", "c"])
 
 
 def test_what_an_import_takes() -> None:

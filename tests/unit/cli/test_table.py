@@ -56,6 +56,22 @@ def test_a_schema_can_be_changed(shell: Shell, tmp_path: Path) -> None:
     assert "COLUMN=TYPE" in shell.refused(2, *words, "--column", "a:b")
 
 
+def test_columns_get_names_for_dataframes(shell: Shell) -> None:
+    words = ["table", "alter", "users"]
+    named = ["--rename", "info:age=years", "--rename", "info:zip=code"]
+    assert "not declared" in shell.refused(2, *words, *named)
+    assert "column info:age  int64\n" in shell.text("table", "show", "users"), "nothing of it"
+    assert shell.text(*words, "--column", "info:zip=string", *named).splitlines() == [
+        "rename-column info:age: info:age → years",
+        "add-column info:zip:  → string",
+    ]
+    shown = shell.text("table", "show", "users")
+    assert "column info:age  int64; called years\n" in shown
+    assert "column info:zip  string; called code\n" in shown
+    assert shell.text(*words, "--rename", "info:age=info:age").startswith("rename-column info:age")
+    assert "COLUMN=NAME" in shell.refused(2, *words, "--rename", "info:age")
+
+
 def test_tables_are_dropped_and_brought_back(shell: Shell) -> None:
     shell.text("table", "drop", "users")
     assert shell.text("table", "list") == "no tables\n"

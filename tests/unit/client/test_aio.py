@@ -127,6 +127,8 @@ async def test_closing(db: Database) -> None:
 async def test_changes_of_the_catalog_have_timeouts(adb: AsyncDatabase) -> None:
     await adb.create_table("t", timeout=60)
     await adb.alter_table("t", Schema(columns={"f:a": "int64"}), timeout="5s")
+    renamed = await adb.rename_column("t", "f:a", "years", timeout=60)
+    assert renamed.schema.columns[0].label == "years"
     await adb.rename_table("t", "u", timeout=60)
     await adb.clone_table("u", "v", timeout=60)
     await adb.drop_table("u", timeout=60)

@@ -68,6 +68,34 @@ def test_altering_keeps_what_it_does_not_name(db: Database) -> None:
         db.alter_table("t", Schema(columns={"f:a": "string"}))
 
 
+def test_a_declared_column_gets_another_name_and_its_own_again(db: Database) -> None:
+    table = db.create_table("t", Schema(columns={"f:a": "int32"}))
+    table.put(b"r", {"f:a": 7})
+    assert db.rename_column("t", "f:a", "years").schema.version == 2
+    assert table.scan(shape="rows").to_arrow().to_pylist() == [{"row": b"r", "years": 7}]
+    assert table.get(b"r").to_dict() == {"f:a": 7}  # type: ignore[union-attr]
+    with pytest.raises(InvalidArgument, match=r"call column 'f:a': select it as 'f:a'"):
+        table.scan(columns=["years"])
+    with pytest.raises(InvalidArgument, match=r"call column 'f:a': select it as 'f:a'"):
+        table.get(b"r", columns="years")
+    with pytest.raises(InvalidArgument, match="has no colon"):
+        table.scan(columns=["days"])
+    assert db.rename_column("t", "f:a", "years").schema.version == 2, "nothing changes"
+    db.rename_column("t", "f:a", "f:a", timeout="5s")
+    assert table.scan(shape="rows").to_arrow().column_names == ["row", "f:a"]
+    with pytest.raises(InvalidArgument, match="not declared"):
+        db.rename_column("t", "f:b", "other")
+
+
+def test_an_attached_process_renames_columns_too(tmp_path: Path) -> None:
+    with stele.open(tmp_path) as owner, stele.open(tmp_path) as attached:
+        table = owner.create_table("t", Schema(columns={"f:a": "int32"}))
+        attached.rename_column("t", "f:a", "years")
+        assert table.schema.columns[0].label == "years"
+        with pytest.raises(InvalidSchema, match="would be another"):
+            attached.rename_column("t", "f:a", "f:b")
+
+
 def test_families_move_between_groups(db: Database) -> None:
     table = db.create_table("t", Schema([Group("one", ["a", "b"])]))
     table.put(b"r", {"a:x": b"1", "b:x": b"2"})

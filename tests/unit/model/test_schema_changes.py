@@ -166,10 +166,26 @@ def test_rename() -> None:
     assert alter(second, Schema(columns={"a:x": "int8", "a:y": "int8"})) is second
     assert rename_column(second, "a:x", "years") is second
     assert rename_column(second, "a:x", "a:x").columns == first.columns
-    with pytest.raises(InvalidSchema, match="label 'a:y'"):
-        rename_column(first, "a:x", "a:y")
+    with pytest.raises(InvalidSchema, match="label 'years'"):
+        rename_column(second, "a:y", "years")
     with pytest.raises(InvalidArgument, match="not declared"):
         rename_column(first, "a:z", "z")
+
+
+def test_a_column_is_not_called_like_another_or_like_the_key() -> None:
+    schema = Schema(columns={"a:x": "int8"})
+    with pytest.raises(
+        InvalidSchema, match=r"'a:x' cannot be called 'a:z', which would be another"
+    ):
+        rename_column(schema, "a:x", "a:z")
+    with pytest.raises(InvalidSchema, match="the key is called so"):
+        rename_column(schema, "a:x", "row")
+    composite = Schema(columns={"a:x": "int8"}, key=[("tenant", "string"), ("day", "date")])
+    with pytest.raises(InvalidSchema, match="the key is called so"):
+        rename_column(composite, "a:x", "day")
+    assert rename_column(composite, "a:x", "row").columns[0].label == "row"
+    with pytest.raises(InvalidArgument, match="a name that is not empty"):
+        rename_column(schema, "a:x", "")
 
 
 def test_the_wildcard_moves_like_a_family() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stele.errors import AlreadyExists, InvalidArgument, Unavailable
-from stele.spark.exporting import check_export, export_error
+from stele.spark.exporting import check_export, export, export_error
 
 
 def test_bytes_stay_bytes_where_there_are_bytes() -> None:
@@ -41,3 +41,8 @@ def test_contradictions(arguments: tuple[str, str, str | None], remedy: str) -> 
 def test_errors_are_one_sentence(reason: str, kind: type[Exception], remedy: str) -> None:
     with pytest.raises(kind, match=remedy):
         raise export_error(reason, "users", "/tmp/out")
+
+
+def test_what_an_export_does_not_take_is_told_in_its_name() -> None:
+    with pytest.raises(TypeError, match=r"export\(\) got an unexpected keyword argument 'zap'"):
+        export(None, "./data#users", "/out", zap=1)

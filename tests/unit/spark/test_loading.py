@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pyspark.sql.types import StringType, StructField, StructType
 
 import stele
 from stele.errors import InvalidArgument
@@ -17,6 +18,7 @@ class Described:
     dtypes = (("id", "string"), ("v", "string"))
     mapInArrow = None  # noqa: N815 -- Spark's name
     repartitionById = None  # noqa: N815 -- Spark's name
+    schema: Any = None
 
 
 class Old:
@@ -52,6 +54,17 @@ def test_nonsense_is_refused_before_a_job_begins(
         table = db.create_table("t")
         with pytest.raises(InvalidArgument, match=wrong):
             bulk_load(None, Described(), table, **arguments)
+        assert table.core.backend._backend.store.coordination.jobs() == ()  # type: ignore[attr-defined]
+
+
+def test_a_type_that_does_not_fit_is_refused_before_a_job_begins(tmp_path: Any) -> None:
+    text = StringType()
+    lines = Described()
+    lines.schema = StructType([StructField("id", text), StructField("v", text)])
+    with stele.open(tmp_path / "db") as db:
+        table = db.create_table("t", stele.Schema(columns={"f:v": "int64"}))
+        with pytest.raises(InvalidArgument, match=r"'v' is string, .* int64 for f:v: cast it"):
+            bulk_load(None, lines, table, row="id", family="f")
         assert table.core.backend._backend.store.coordination.jobs() == ()  # type: ignore[attr-defined]
 
 

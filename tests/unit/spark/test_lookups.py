@@ -17,6 +17,7 @@ from stele.spark.lookups import (
     KEY,
     PART,
     How,
+    check_keys,
     check_lookup,
     encoded_keys,
     look_up_keys,
@@ -98,12 +99,24 @@ def test_keys_of_other_types_and_nulls() -> None:
     batch = pa.record_batch({"a": ["x", None, "y"], "b": pa.array([1, 2, None], pa.int64())})
     found = encoded_keys(schema, batch, ["a", "b"]).to_pylist()
     assert found == [schema.key.encode(("x", 1)), None, None]
-    wrong = pa.record_batch({"a": ["x"], "b": pa.array([2**40], pa.int64())})
-    with pytest.raises(InvalidCells, match="a, b are no keys"):
-        encoded_keys(schema, wrong, ["a", "b"])
+    far = pa.record_batch({"a": ["x", "y"], "b": pa.array([2**40, 7], pa.int64())})
+    assert encoded_keys(schema, far, ["a", "b"]).to_pylist() == [None, schema.key.encode(("y", 7))]
     nested = pa.record_batch({"a": ["x"], "b": [[1]]})
     with pytest.raises(InvalidCells, match="a, b are no keys"):
         encoded_keys(schema, nested, ["a", "b"])
+
+
+def test_types_that_no_key_has_are_refused_before_a_job() -> None:
+    schema = stele.Schema(key=[("tenant", "string"), ("day", "int32")])
+    lines = pa.schema([("a", pa.string()), ("b", pa.int64()), ("c", pa.float64())])
+    check_keys(schema, ["a", "b"], lines)
+    with pytest.raises(
+        InvalidArgument, match="'c' is double, and 'day' of the table's key is int32"
+    ):
+        check_keys(schema, ["a", "c"], lines)
+    check_keys(stele.Schema(), ["a"], lines)
+    check_keys(stele.Schema(key="uuid"), ["k"], pa.schema([("k", pa.binary())]))
+    check_keys(stele.Schema(key="uint64"), ["k"], pa.schema([("k", pa.decimal128(20, 0))]))
 
 
 def test_a_key_that_no_row_can_have_finds_nothing() -> None:

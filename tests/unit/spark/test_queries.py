@@ -26,6 +26,19 @@ def test_a_refusal_is_one_sentence() -> None:
     )
 
 
+def test_what_a_task_says_is_told_without_its_stack() -> None:
+    kind = type("Py4JJavaError", (Exception,), {"__module__": "py4j.protocol"})
+
+    class Failing:
+        def sql(self, _: str) -> Any:
+            raise kind(
+                ": org.apache.spark.SparkException: Job aborted\n\tat x\nCaused by: java.E: no"
+            )
+
+    with pytest.raises(InvalidArgument, match=r"^Spark refuses the query: java\.E: no$"):
+        run_query(Failing(), "SELECT 1", 10)
+
+
 def test_a_condition_that_is_none_is_named() -> None:
     with pytest.raises(InvalidArgument, match=r"refuses the condition 'age <': \[PARSE\] here$"):  # noqa: SIM117
         with condition_told("age <"):

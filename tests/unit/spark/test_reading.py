@@ -91,3 +91,29 @@ def test_a_table_is_a_handle_or_a_text(users: stele.Table, tmp_path: Path) -> No
     assert table_name(users) == table_name("./x#users") == "users"
     with pytest.raises(InvalidArgument, match=r"a stele\.Table or a text"), opened(17):  # type: ignore[arg-type]
         pass
+
+
+class Named:
+    """A session that only gives names to what it is asked for."""
+
+    def createDataFrame(self, *_: object) -> Any:  # noqa: N802 -- of Spark
+        return self
+
+    def createOrReplaceTempView(self, name: str) -> None:  # noqa: N802 -- of Spark
+        self.name = name
+
+
+def test_a_view_is_refreshed_with_what_it_was_made_with(users: stele.Table) -> None:
+    session = Named()
+    with pytest.raises(InvalidArgument, match="no view 'users' in this session to refresh"):
+        view(session, users, refresh=True)
+    with pytest.raises(TypeError, match=r"view\(\) got an unexpected keyword argument 'zap'"):
+        view(session, users, zap=1)
+    view(session, users, columns=["info:age"], lease="2h")
+    before = KEEPER.leases()
+    with pytest.raises(InvalidArgument, match="leave out columns"):
+        view(session, users, refresh=True, columns=["info:age"])
+    view(session, users, refresh=True)
+    after = KEEPER.leases()
+    assert len(after) == len(before)
+    assert set(after) != set(before), "a new snapshot instead of the old one"

@@ -12,14 +12,13 @@ import stele
 from stele.errors import InvalidArgument
 from stele.model.numbered_writes import NumberedWrite
 from stele.spark.addresses import TableAddress
-from stele.spark.options import ReadOptions
 from stele.spark.write_options import WriteOptions, app_write
 
 FIELDS = StructType([StructField("id", StringType()), StructField("info:age", LongType())])
 
 
 def parse(**options: str) -> WriteOptions:
-    return WriteOptions.parse({"db": "/data", "table": "users", **options}, FIELDS)
+    return WriteOptions.parse({"db": "/data", "table": "users", **options})
 
 
 def test_options_are_named_without_regard_to_case() -> None:
@@ -42,17 +41,14 @@ def test_composite_keys_and_paths() -> None:
             StructField("f:v", StringType()),
         ]
     )
-    options = WriteOptions.parse({"path": "data#days", "rowColumn": "t, d"}, fields)
+    options = WriteOptions.parse({"path": "data#days", "rowColumn": "t, d"})
     assert options.address == TableAddress(os.path.abspath("data"), "days")
     assert options.form(schema, fields).key == ("t", "d")
 
 
-def test_what_a_catalog_keeps_names_the_table_only() -> None:
-    kept = ReadOptions.parse({"db": "/data", "table": "users", "shape": "cells"}).metadata()
-    fields = StructType([StructField("id", StringType(), True, kept), *FIELDS.fields[1:]])
-    options = WriteOptions.parse({"rowColumn": "id"}, fields)
-    assert options.given == {"db": "/data", "table": "users", "rowColumn": "id"}
-    assert WriteOptions.parse({"path": "/x#y"}, fields).address == TableAddress("/x", "y")
+def test_a_write_without_a_place_says_how_to_give_one() -> None:
+    with pytest.raises(InvalidArgument, match=r"needs the option 'db': .*INSERT INTO t WITH \(db"):
+        _ = WriteOptions.parse({"rowColumn": "id"}).address
 
 
 @pytest.mark.parametrize(
