@@ -150,8 +150,12 @@ class Scan:
         deadline: Deadline | None = None
         if self.timeout is not None:
             deadline = self.core.world.deadline(self.timeout)
-        for batch in stream:
+        batches = iter(stream)
+        while True:
             self.core.handle.check()
+            batch = next(batches, None)
+            if batch is None:
+                return
             if deadline is not None:
                 deadline.check(f"a scan of table {self.core.backend.name!r}")
             if batch.num_rows:
