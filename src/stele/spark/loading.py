@@ -102,15 +102,8 @@ def bulk_load(
     started = CLOCK.monotonic_us()
     with opened(table) as (handle, _):
         schema = handle.schema  # of the whole job, whatever becomes of the table's
-        if shape == "cells":
-            meant = None if nulls == "skip" else nulls
-            check_cells(types, row=row, family=family, timestamp=timestamp, op=op, nulls=meant)
-            columns = cell_columns(schema, types)
-        else:
-            columns = load_columns(
-                schema, types, row=row, family=family, timestamp=timestamp, op=op
-            )
-            check_types(schema, columns, df.schema)
+        meaning = {"row": row, "family": family, "timestamp": timestamp, "op": op}
+        columns = _columns(types, df.schema, schema, shape, nulls, meaning)
         with begun_job(handle, job, ttl_us) as ticket:
             if ticket.txn is not None:
                 return Report(ticket.job, ticket.txn, done_before=True)
@@ -158,6 +151,23 @@ def _report(
         files=len(files),
         seconds=seconds,
     )
+
+
+def _columns(
+    types: dict[str, str],
+    fields: Any,
+    schema: Schema,
+    shape: Shape,
+    nulls: NullRule,
+    meaning: dict[str, Any],
+) -> LoadColumns:
+    """What the columns of a DataFrame are, by the arguments that say what they mean."""
+    if shape == "cells":
+        check_cells(types, **meaning, nulls=None if nulls == "skip" else nulls)
+        return cell_columns(schema, types)
+    columns = load_columns(schema, types, **meaning)
+    check_types(schema, columns, fields)
+    return columns
 
 
 def _task(
