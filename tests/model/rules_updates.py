@@ -50,6 +50,8 @@ class UpdateRules(WritingRules):
             return NOTHING
         name, backend, model = self.pick(number)
         table, column = self.database.table(name), Column(family, qualifier)
+        if table.schema.typed_column(column) is not None:
+            return NOTHING  # the values of these rules are bytes
         before, _ = self.newest(table, row, column)
         waiting = None
         if in_flight:

@@ -65,11 +65,16 @@ def take_rare_steps() -> None:
         lambda: machine.unknown_outcome(number=0, end=0, name=COMMIT_FAILPOINTS[0], row=b"r2"),
         lambda: machine.send_again(choice=0, erase=True),
         lambda: machine.clone(number=0),
+        lambda: machine.keep_handle(number=0),
+        lambda: machine.work_through_kept_handle(choice=0, row=b"r4", what="flush"),
         lambda: machine.drop_table(number=0, back=False),
+        lambda: machine.use_dropped_handle(choice=0),
         lambda: machine.undrop_table(number=0),
         lambda: machine.time_passes(seconds=100),
         lambda: machine.major_compaction(number=0),
         lambda: machine.read_too_far_back(number=0),
+        lambda: machine.drop_table(number=0, back=False),
+        lambda: machine.reuse_name(number=0),
     ]
     for take in steps:
         take()

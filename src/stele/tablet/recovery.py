@@ -43,8 +43,11 @@ class LostTable:
 
     @property
     def last_txn(self) -> int:
-        """The largest that a config speaks of."""
-        txns = ((config.clock, *(mark.txn for mark in config.marks)) for config in self.configs)
+        """The largest that a config speaks of; nobody may read below a floor of its history."""
+        txns = (
+            (config.clock, config.history_floor, *(mark.txn for mark in config.marks))
+            for config in self.configs
+        )
         return max(chain.from_iterable(txns), default=0)
 
     def adopted(

@@ -17,6 +17,7 @@ from stele.errors import (
 from stele.metastore.command_checks import VALUE_BYTES_MAX
 from stele.metastore.embedded import HERE
 from stele.protocol import metastore as p
+from stele.protocol.metastore_member import MEMBER
 from stele.protocol.metastore_values import Delete, Identity, KeyRange, Put
 from stele.rpc import Role
 from stele.rpc.wire_errors import decode_error
@@ -26,7 +27,8 @@ from tests.unit.metastore.embedded_support import Home
 
 def test_every_method_is_served() -> None:
     served = {binding.method.full_name for binding in Home().node.bindings()}
-    assert served == {method.full_name for method in p.METASTORE.methods()}
+    methods = (*p.METASTORE.methods(), *MEMBER.methods())
+    assert served == {method.full_name for method in methods}
 
 
 async def test_a_serializable_read_is_answered_by_a_node_without_a_leader() -> None:
