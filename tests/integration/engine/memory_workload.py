@@ -26,7 +26,7 @@ from stele.tablet.options import EngineOptions
 MIB = 1 << 20
 BUDGET_BYTES = 8 * MIB
 CACHE_BYTES = 4 * MIB
-TABLE_BYTES = 128 * MIB
+TABLE_BYTES = 256 * MIB
 WARM_BYTES = 4 * MIB
 VALUE_BYTES = 150
 BATCH_CELLS = 2_000

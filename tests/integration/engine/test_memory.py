@@ -11,10 +11,10 @@ from pathlib import Path
 from tests.integration.engine import memory_workload
 from tests.integration.engine.memory_workload import BUDGET_BYTES, CACHE_BYTES, MIB, TABLE_BYTES
 
-BESIDE_BYTES = 52 * MIB
+BESIDE_BYTES = 116 * MIB
 """What is in work beside budget and cache: the memory that is being flushed as blocks, a block of
 each source and some encoded groups of two compactions, and what allocators keep for the next one.
-Twice what is seen at rest."""
+It is 25 MiB on a busy machine, where little happens at once, and up to 76 MiB on one at rest."""
 
 BATCHES_BYTES = 4 * 65_536 * 200
 """A scan has a batch with its reader, one in the making, and the blocks both are made of; a batch
