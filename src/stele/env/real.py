@@ -14,8 +14,9 @@ from stele.env import allocators
 NANOSECONDS_PER_MICROSECOND = 1_000
 MICROSECONDS_PER_SECOND = 1_000_000
 
-IDLE_SECONDS = 1.0
-"""How long a thread without a job waits for one before it ends."""
+IDLE_SECONDS = 0.2
+"""How long a thread without a job waits for one before it ends: many times what lies between the
+jobs of a bulk load, and short enough that the last one gives memory back before others need it."""
 
 GIVE_BACK_US = 10 * MICROSECONDS_PER_SECOND
 """The least time between two times that memory is given back."""
